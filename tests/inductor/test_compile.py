@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -153,6 +154,7 @@ def test_compiled_attention() -> None:
 
 BATCH_NORM = """
 import copy
+from collections.abc import Callable
 for rows in (9, 70, 3000):
     eager = torch.nn.BatchNorm1d(3).to("mpsx").train()
     compiled = copy.deepcopy(eager)
@@ -210,6 +212,29 @@ def test_fake_convolutions_have_the_real_strides(formats: str, transposed: bool)
     found = strides()
     with FakeTensorMode():
         assert strides() == found
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_statistics_of_norms_have_the_eager_dtypes(dtype: torch.dtype) -> None:
+    aten = torch.ops.aten
+
+    def statistics(x: torch.Tensor, scale: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            *aten.native_layer_norm(x, [6], scale, None, 1e-5),
+            *aten.native_group_norm(x, scale, scale, 4, 6, 6, 2, 1e-5),
+            *aten._native_batch_norm_legit.no_stats(x, scale, scale, True, 0.1, 1e-5),
+            *aten._batch_norm_with_update(x, scale, scale, mean, var, 0.1, 1e-5)[:3],
+            *aten._batch_norm_no_update(x, scale, scale, mean, var, 0.1, 1e-5)[:3],
+        ]
+
+    def shown(function: Callable[..., list[torch.Tensor]]) -> list[tuple[torch.dtype, torch.Size]]:
+        x, scale = torch.ones(4, 6, 6, dtype=torch.float16, device="mpsx"), torch.ones(6, dtype=dtype, device="mpsx")
+        return [(t.dtype, t.shape) for t in function(x, scale, scale + 1, scale + 2)]
+
+    wanted = shown(statistics)
+    assert shown(torch.compile(statistics)) == wanted
+    with FakeTensorMode():
+        assert shown(statistics)[:3] == wanted[:3]  # PyTorch's fake kernels of the other operators differ
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3)])

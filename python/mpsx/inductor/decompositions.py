@@ -43,13 +43,14 @@ def batch_norm(op: OpOverload) -> Callable[..., Any]:
     """Return a decomposition whose saved statistics have the type of the parameters and are empty in inference, as in
     eager mode. PyTorch's decomposition returns those of CUDA for all devices but CPUs."""
     previous, names = decompositions[op], [argument.name for argument in op._schema.arguments]
+    trains = "with_update" in op.name()  # if the operator has no argument for this
 
     def decompose(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         out, *saved = previous(*args, **kwargs)
         parameters = [given.get(name) for name in ("weight", "bias", "running_mean", "running_var", "input")]
         dtype = next(x.dtype for x in parameters if x is not None)
-        saved[:2] = [x.to(dtype) if given.get("training", False) else x.new_empty(0, dtype=dtype) for x in saved[:2]]
+        saved[:2] = [x.to(dtype) if given.get("training", trains) else x.new_empty(0, dtype=dtype) for x in saved[:2]]
         return out, *saved
 
     return decompose
@@ -57,7 +58,9 @@ def batch_norm(op: OpOverload) -> Callable[..., Any]:
 
 BATCH_NORMS = (aten.native_batch_norm.default, aten._native_batch_norm_legit.default,
                aten._native_batch_norm_legit_functional.default,
-               aten._native_batch_norm_legit_no_training.default)  # fmt: skip
+               aten._native_batch_norm_legit.no_stats, aten._native_batch_norm_legit_no_training.default,
+               aten._batch_norm_with_update.default, aten._batch_norm_with_update_functional.default,
+               aten._batch_norm_no_update.default)  # fmt: skip
 DECOMPOSITIONS = {
     **{op: batch_norm(op) for op in BATCH_NORMS},
     aten.silu_backward.default: silu_backward,

@@ -92,6 +92,17 @@ PATCHES = {
     "torch._subclasses.fake_impls": (
         line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),
+    # The means and inverse standard deviations have the dtype of the parameters.
+    "torch._refs": (
+        line("native_layer_norm", 'if input.device.type in ["cpu", "mtia"]:',
+             "if input.is_mpsx:\n"
+             "        parameter = next((x for x in (weight, bias) if x is not None), input)\n"
+             "        mean, rstd = mean.to(parameter.dtype), rstd.to(parameter.dtype)\n"
+             '    if input.device.type in ["cpu", "mtia"]:'),
+        *(line("native_group_norm", f"_maybe_convert_to_dtype({x}, input.dtype)",
+               f"_maybe_convert_to_dtype({x}, (weight if input.is_mpsx and weight is not None else input).dtype)")
+          for x in ("mean", "rstd")),
+    ),
     "torch._inductor.compile_fx": (_inductor,),
     # Convolutions add the bias before they round the result.
     "torch._inductor.kernel.conv": (
