@@ -1,6 +1,6 @@
 """Decompositions of operators that PyTorch always decomposes while tracing, although mpsx has eager kernels for them.
 
-The order of operations matches activation.def and glu_gate_backward in ternary.h, so the results are identical.
+The order of operations and the rounding match the eager kernels, so the results are identical.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp.decompositions import pw_cast_for_opmath
+from torch._decomp.decompositions import apply_loss_reduction, pw_cast_for_opmath
 from torch._inductor.decomposition import decompositions
 from torch._ops import OpOverload
 from torch.nn import functional as F
@@ -39,6 +39,34 @@ def glu_backward(grad: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.cat([grad * gate, (1 - gate) * gate * first * grad], dim)
 
 
+def rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Round an intermediate result to a dtype, as eager mode does by storing it. Inductor removes these conversions
+    unless emulate_precision_casts is set."""
+    return x.to(dtype).to(x.dtype)
+
+
+@pw_cast_for_opmath
+def _cross(a: torch.Tensor, b: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
+    a, b = torch.broadcast_tensors(a, b)
+    first, second = (a.roll(-i, dim) * b.roll(i - 3, dim) for i in (1, 2))
+    return rounded(first, dtype) - rounded(second, dtype)
+
+
+def cross(a: torch.Tensor, b: torch.Tensor, *, dim: int = -1) -> torch.Tensor:
+    """Return the cross products of vectors along a dimension."""
+    return _cross(a, b, dim, torch.promote_types(a.dtype, b.dtype))
+
+
+@pw_cast_for_opmath
+def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return rounded(rounded(-x * target, dtype).exp(), dtype).log1p()
+
+
+def soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """Return the losses, their mean, or their sum."""
+    return apply_loss_reduction(_soft_margin_loss(x, target, torch.promote_types(x.dtype, target.dtype)), reduction)
+
+
 def batch_norm(op: OpOverload) -> Callable[..., Any]:
     """Return a decomposition whose saved statistics have the type of the parameters and are empty in inference, as in
     eager mode. PyTorch's decomposition returns those of CUDA for all devices but CPUs."""
@@ -63,6 +91,8 @@ BATCH_NORMS = (aten.native_batch_norm.default, aten._native_batch_norm_legit.def
                aten._batch_norm_no_update.default)  # fmt: skip
 DECOMPOSITIONS = {
     **{op: batch_norm(op) for op in BATCH_NORMS},
+    aten.linalg_cross.default: cross,
+    aten.soft_margin_loss.default: soft_margin_loss,
     aten.silu_backward.default: silu_backward,
     aten.mish_backward.default: mish_backward,
     aten.glu_backward.default: glu_backward,
