@@ -83,6 +83,7 @@ def run(call: Call) -> Any:
     if isinstance(call, list):
         return tuple(run(part) for part in call)
     name, operands, scalars = call
+    operands = [run(x) if isinstance(x, tuple) else x for x in operands]
     if name == "copy":
         return lowering.clone(operands[0])
     return pointwise(rows()[name], operands, scalars)

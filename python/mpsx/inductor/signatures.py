@@ -1,8 +1,8 @@
 """Signatures of ATen operators whose rows need scalar arguments, or whose row depends on the arguments.
 
 A signature is called with the operator's arguments. Like the launchers in src/ops/elementwise, it returns the row's
-name, operands, and scalars. If the operator has several results, it returns a list of such calls. It returns None to
-run the eager kernel.
+name, operands, and scalars. An operand may be another such call. If the operator has several results, it returns a list
+of calls. It returns None to run the eager kernel.
 """
 
 from __future__ import annotations
@@ -100,6 +100,14 @@ def _lerp_number(a: Any, b: Any, weight: float) -> Call:
     return "lerp_number", [a, b], (weight,)
 
 
+def _ldexp(x: Any, k: Any) -> Call:
+    if _float(x) and not _float(k):
+        return "ldexp", [x, k], ()
+    if not k.get_size() and x.get_dtype() != k.get_dtype():
+        return None
+    return "mul", [x, ("pow", [2.0, k], ())], ()
+
+
 def _backward(name: str) -> Callable[..., Call]:
     """Return the signature of a backward operator that takes a gradient, an input, and scalars."""
     return lambda g, x, *scalars: (name, [g, x], [float(s) for s in scalars])
@@ -179,6 +187,7 @@ SIGNATURES: dict[str, Callable[..., Call]] = {
     "addcdiv": _addcdiv,
     "lerp.Tensor": _lerp,
     "lerp.Scalar": _lerp_number,
+    "ldexp.Tensor": _ldexp,
     "polygamma": lambda n, x: ("polygamma", [float(n), x], ()),
     "frexp.Tensor": lambda x: [("frexp_mantissa", [x], ()), ("frexp_exponent", [x], ())],
     "special_ndtr": _unary("ndtr"),
