@@ -22,7 +22,7 @@ SAMPLE = (
     "nn.functional.conv_transpose1d,_batch_norm_with_update,native_layer_norm,nn.functional.soft_margin_loss,"
     "linalg.cross,ldexp",
     "bfloat16:sigmoid,div.floor_rounding,nn.functional.elu,nn.functional.softsign,int,nn.functional.conv_transpose2d,"
-    "native_layer_norm,linalg.cross,ldexp",
+    "native_layer_norm,linalg.cross,ldexp,mvlgamma.mvlgamma_p_1",
     "int64:sign,floor_divide,bitwise_left_shift,gcd,remainder,pow,amax",
     "bool:logical_xor,bitwise_not,add,float_power",
     "complex64:mul,exp,as_strided_scatter",

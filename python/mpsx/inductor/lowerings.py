@@ -267,9 +267,11 @@ def _call_eager_kernels_for_narrow_sums() -> None:
     lowering.use_scatter_fallback = of_scatter
 
 
-def _random() -> dict[OpOverload, Callable[..., Call]]:
-    """Return the operators whose decompositions draw different random numbers than the eager kernels."""
-    return dict.fromkeys((torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli.p), _eager)
+def _undecomposable() -> dict[OpOverload, Callable[..., Call]]:
+    """Return the operators whose decompositions draw different random numbers than eager mode, or round and add in a
+    different order."""
+    aten = torch.ops.aten
+    return dict.fromkeys((aten.bernoulli.default, aten.bernoulli.p, aten.mvlgamma.default), _eager)
 
 
 def pools_in_loops(values: Any) -> bool:
@@ -293,7 +295,7 @@ def install() -> None:
     _add_operation()
     for op, own in DECOMPOSITIONS.items():
         decomposition.decompositions[op] = decomposed(own, decomposition.decompositions[op])
-    for op, signature in {**signatures(), **_random()}.items():
+    for op, signature in {**signatures(), **_undecomposable()}.items():
         _keep_in_autograd(op)
         lowering.lowerings[op] = lowered(op, signature, lowering.lowerings.get(op))
         if op in decomposition.decompositions:
