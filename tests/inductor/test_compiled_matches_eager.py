@@ -20,7 +20,7 @@ SAMPLE = (
     "special.hermite_polynomial_h,special.laguerre_polynomial_l,special.legendre_polynomial_p",
     "float16:exp,nextafter,nn.functional.silu,mul,add,remainder,clamp,sum,index_add,scatter_add,native_batch_norm,"
     "nn.functional.conv_transpose1d,_batch_norm_with_update,native_layer_norm,nn.functional.soft_margin_loss,"
-    "linalg.cross,ldexp",
+    "linalg.cross,ldexp,addcdiv",
     "bfloat16:sigmoid,div.floor_rounding,nn.functional.elu,nn.functional.softsign,int,nn.functional.conv_transpose2d,"
     "native_layer_norm,linalg.cross,ldexp,mvlgamma.mvlgamma_p_1",
     "int64:sign,floor_divide,bitwise_left_shift,gcd,remainder,pow,amax",

@@ -19,9 +19,9 @@ from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, UnaryUf
 from torch.utils._pytree import tree_leaves
 
 SAMPLES = 3
-# Elementwise operators whose OpInfos are not ufuncs. addcdiv is omitted, because Dynamo divides before it multiplies.
+# Elementwise operators whose OpInfos are not ufuncs.
 ELEMENTWISE = {
-    "addcmul", "clamp", "lerp", "logit", "masked_fill", "nan_to_num", "polygamma", "where",
+    "addcdiv", "addcmul", "clamp", "lerp", "logit", "masked_fill", "nan_to_num", "polygamma", "where",
     *(f"nn.functional.{name}" for name in (
         "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 selu "
         "silu softplus softshrink softsign tanhshrink threshold").split()),

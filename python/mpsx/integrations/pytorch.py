@@ -104,6 +104,14 @@ PATCHES = {
           for x in ("mean", "rstd")),
     ),
     "torch._inductor.compile_fx": (_inductor,),
+    # Keep addcdiv with a constant factor in one piece, to compute and round as in eager mode.
+    "torch._dynamo.variables.torch": (
+        line("TorchInGraphFunctionVariable._get_handlers",
+             'if len(args) == 3 and "value" in kwargs and len(kwargs) == 1:',
+             'if (len(args) == 3 and "value" in kwargs and len(kwargs) == 1 and not (\n'
+             '                kwargs["value"].is_python_constant() and\n'
+             '                getattr(args[0], "device", None) == torch.device("mpsx", 0))):'),
+    ),
     # Convolutions add the bias before they round the result.
     "torch._inductor.kernel.conv": (
         line("convolution", 'device_type != "cpu"', 'device_type not in ("cpu", "mpsx")'),
