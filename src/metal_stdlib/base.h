@@ -43,8 +43,10 @@
 #define MPSX_FEW_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
 #if defined(MPSX_SIMT) && !defined(MPSX_CUDA)  // each access is a call, so unrolling would make the code too large
 #define MPSX_UNROLL_LOOP
+#define MPSX_UNROLL_BY(n)
 #else
 #define MPSX_UNROLL_LOOP _Pragma("unroll")
+#define MPSX_UNROLL_BY(n) MPSX_PRAGMA(unroll(n))
 #endif
 // Users' functions must be inlined into the loops over threads, regardless of their size. Otherwise the loops are not
 // vectorized. With internal linkage, functions that no kernel calls are not compiled.
@@ -66,6 +68,7 @@
 #define MPSX_VECTORIZE_LOOP _Pragma("GCC ivdep")
 #define MPSX_FEW_LOOP
 #define MPSX_UNROLL_LOOP
+#define MPSX_UNROLL_BY(n)
 #define MPSX_USER_CODE_BEGIN
 #define MPSX_USER_CODE_END
 #define MPSX_ENTRY __attribute__((flatten))

@@ -34,6 +34,8 @@ LOOP_HINTS = """
 #define MPSX_REDUCE_LOOP(...)
 #undef MPSX_UNROLL_LOOP
 #define MPSX_UNROLL_LOOP _Pragma("unroll")
+#undef MPSX_UNROLL_BY
+#define MPSX_UNROLL_BY(n) MPSX_PRAGMA(unroll(n))
 """
 CALLS = """
 #include "metal_stdlib/profile_abi.h"

@@ -29,6 +29,11 @@ struct layout_scope {
 };
 template <class L, bool OF_ROWS>
 struct layout_scope<reduced_layout<L, OF_ROWS>> : layout_scope<L> {};
+// How often to unroll a loop over the elements that a thread holds. Unrolling the whole loop keeps them in registers,
+// unless a single thread holds a matrix that is larger than its registers.
+template <class L>
+constexpr int kElementUnroll =
+    scope_size<typename layout_scope<L>::type>::simdgroups == 0 && L::kCapacity > 256 ? 1 : L::kCapacity;
 }  // namespace mpsx
 
 namespace metal {
@@ -146,7 +151,7 @@ class cooperative_tensor {
   MPSX_FN void visit(const T& tensor, F f) const {
     static_assert(T::get_rank() == mpsx_rank, "load and store: expected a tensor of the cooperative tensor's rank");
     const int thread = mpsx::scope_thread<typename mpsx::layout_scope<mpsx_layout>::type>();
-    MPSX_UNROLL_LOOP
+    MPSX_UNROLL_BY(mpsx::kElementUnroll<mpsx_layout>)
     for (int i = 0; i < mpsx_layout::kCapacity; ++i) {
       array<long, mpsx_rank> at;
       bool inside = true;

@@ -136,6 +136,15 @@ kernel void multiply(device half* a, device half* b, device float* c) {
 """
 
 
+def library_of(target: str, source: str, folder: Path) -> tuple[str, str]:
+    """Compile a source with one kernel. Return the path of the library and the kernel's PTX."""
+    cache = Cache(folder, 1 << 30)
+    record = Builder(cache, Target(target, "cuda"), [], "a.metal", source).build(source, "record")
+    library = cache.path(record["library"])
+    (text,) = dict(unpack(library)).values()
+    return library, text
+
+
 @pytest.mark.parametrize(("tile", "padding"), [("tile", 1024), ("b", 0)])
 def test_cooperative_left(tile: str, padding: int, tmp_path: Path) -> None:
     """wgmma reads the left operand from registers. The copy of the right operand is aligned to 1024 bytes, so padding
@@ -144,14 +153,38 @@ def test_cooperative_left(tile: str, padding: int, tmp_path: Path) -> None:
     source = COOPERATIVE.replace("TILE", tile).replace("SCRATCH", fill if padding else "")
     if not padding:
         source = source.replace("  threadgroup half tile[64 * 64];\n", "")
-    cache = Cache(tmp_path, 1 << 30)
-    record = Builder(cache, Target("sm_90a", "cuda"), [], "a.metal", source).build(source, "record")
-    library = cache.path(record["library"])
-    (text,) = dict(unpack(library)).values()
+    library, text = library_of("sm_90a", source, tmp_path)
     assert messages(text, tmp_path / "a.ptx") == ([], False)
     assert "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16" in text
     (kernel,) = re.findall(rb"^kernel\t.*", Path(library).read_bytes(), re.M)
     assert kernel.split(b"\t")[-1] == f"{64 * 128 + padding}:0".encode()
+
+
+# One thread multiplies a whole matrix, in memory or in a cooperative tensor.
+SINGLE_THREAD = """#include <metal_stdlib>
+#include <metal_tensor>
+#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
+using namespace metal;
+using namespace mpp::tensor_ops;
+typedef tensor<device half, dextents<int, 2>> Matrix;
+kernel void multiply(Matrix a, Matrix b, Matrix c) {
+  matmul2d<matmul2d_descriptor(64, 32, 128, false, true), execution_thread> operation;
+  operation.run(a, b, c);
+  auto sum = operation.get_destination_cooperative_tensor<decltype(a), decltype(b), half>();
+  sum.load(c);
+  operation.run(a, b, sum);
+  sum.store(c);
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_large_matrices_in_one_thread(target: str, tmp_path: Path) -> None:
+    """Loops over more elements than a thread has registers are not unrolled. Unrolled, this kernel has over 100,000
+    lines of PTX, and the assembler takes minutes."""
+    _, text = library_of(target, SINGLE_THREAD, tmp_path)
+    assert text.count("\n") < 5000
+    assemble(text, tmp_path / "a.ptx")
 
 
 @pytest.mark.sweep

@@ -27,7 +27,7 @@ namespace mpsx {
 // tensor, skips accumulators outside its extents.
 template <class L, class C, class F>
 MPSX_FN void visit_destination(C& destination, int thread, F f) {
-#pragma unroll
+  MPSX_UNROLL_BY(kElementUnroll<L>)
   for (int i = 0; i < L::kCapacity; ++i) {
     if constexpr (is_cooperative_v<C>) {
       f(i, destination[i]);
@@ -44,7 +44,7 @@ MPSX_FN void visit_destination(C& destination, int thread, F f) {
 // Initializes the accumulators: to the destination's elements if the operation accumulates, and to zero otherwise.
 template <matmul2d_descriptor D, class L, class S, class C>
 MPSX_FN void load_destination(C& destination, int thread, S (&sums)[L::kCapacity]) {
-#pragma unroll
+  MPSX_UNROLL_BY(kElementUnroll<L>)
   for (int i = 0; i < L::kCapacity; ++i) sums[i] = S(0);
   if constexpr (D.mpsx_accumulates())
     visit_destination<L>(destination, thread,
@@ -75,13 +75,14 @@ MPSX_FN void multiply_in_thread(const A& left, const B& right, C& destination) {
       return S(x[row * X::mpsx_layout::kColumns + column]);
   };
   const int depth = depth_of<D>(left, right);
-  for (int k = 0; k < depth; ++k)
-#pragma unroll
+  for (int k = 0; k < depth; ++k) {
+    MPSX_UNROLL_BY(kElementUnroll<L>)
     for (int i = 0; i < L::kCapacity; ++i) {
       const S a = D.transpose_left ? get(left, k, i / D.n) : get(left, i / D.n, k);
       const S b = D.transpose_right ? get(right, i % D.n, k) : get(right, k, i % D.n);
       sums[i] += a * b;
     }
+  }
   store_destination<L>(destination, 0, sums);
 }
 
