@@ -4,7 +4,8 @@
 #include "elementwise/special_series.h"
 
 // Returns -1 for NaN and for degrees that do not fit into a long: polynomials of negative degree are 0. PyTorch on x86
-// converts these degrees to the smallest long. GPUs convert them to the largest one, and recurrences would not end.
+// converts these degrees to the smallest long. A conversion that saturates yields the largest one, and the recurrences
+// would not end.
 inline long polynomial_degree(float degree) { return fabs(degree) < 9223372036854775808.0f ? long(degree) : -1l; }
 
 // All Chebyshev polynomials have the same recurrence and differ only in the polynomial of degree 1.
