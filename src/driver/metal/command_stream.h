@@ -69,10 +69,12 @@ class CommandStream {
   };
 
   Owned<id<MTLCommandBuffer>> new_command_buffer();
-  id<MTLComputeCommandEncoder> encoder();
+  id<MTLComputeCommandEncoder> open_encoder();
   void set_debug_group(const Label&);
   static std::string describe_kernels(const std::vector<Encoded>&);
   uint64_t check(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&) const;
+  size_t bind_buffers(id<MTLComputeCommandEncoder>, const Argument* begin, const Argument* end,
+                      NSUInteger index) const;
   bool should_commit();
   uint64_t dispatch_tensors(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit_open();

@@ -110,8 +110,7 @@ Owned<id<MTLCommandBuffer>> CommandStream::new_command_buffer() {
   return buffer;
 }
 
-id<MTLComputeCommandEncoder> CommandStream::encoder() {
-  if (encoder_) return encoder_.get();
+id<MTLComputeCommandEncoder> CommandStream::open_encoder() {
   auto buffer = new_command_buffer();
   const MTLDispatchType type = serial_ ? MTLDispatchTypeSerial : MTLDispatchTypeConcurrent;
   encoder_ =
@@ -158,26 +157,26 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
   const uint64_t bytes = check(kernel, arguments, count, dispatch);
   std::lock_guard<std::mutex> lock(mutex_);
   if (!kernel.tensors.empty()) return dispatch_tensors(kernel, arguments, count, dispatch);
-  id<MTLComputeCommandEncoder> to = encoder();
+  id<MTLComputeCommandEncoder> to = encoder_ ? encoder_.get() : open_encoder();
   const Label& label = current_label();
   if (label != debug_group_) set_debug_group(label);
   [to setComputePipelineState:kernel.pipeline_for(dispatch)];
   open_.bytes += bytes;
-  NSUInteger buffers = 0, locals = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const Argument& a = arguments[i];
-    switch (a.kind) {
-      case Argument::Kind::buffer: {
-        id<MTLBuffer> buffer = a.data ? as_buffer(a.data) : null_buffer_.get();
-        [to setBuffer:buffer offset:a.data ? a.size : 0 atIndex:buffers++];
-        break;
-      }
-      case Argument::Kind::bytes: [to setBytes:a.data length:a.size atIndex:buffers++]; break;
-      case Argument::Kind::threadgroup:
-        if (a.size) [to setThreadgroupMemoryLength:round_up_threadgroup_memory(a.size) atIndex:locals];
-        ++locals;
-        break;
+  NSUInteger index = 0, locals = 0;
+  for (const Argument *a = arguments, *end = a + count; a != end;) {
+    if (a->kind == Argument::Kind::buffer) {
+      const size_t n = bind_buffers(to, a, end, index);
+      a += n;
+      index += n;
+      continue;
     }
+    if (a->kind == Argument::Kind::bytes) {
+      [to setBytes:a->data length:a->size atIndex:index++];
+    } else {
+      if (a->size) [to setThreadgroupMemoryLength:round_up_threadgroup_memory(a->size) atIndex:locals];
+      ++locals;
+    }
+    ++a;
   }
   if (!serial_ && hazards_.add(arguments, count, dispatch)) [to memoryBarrierWithScope:MTLBarrierScopeBuffers];
   if (dispatch.by_threads)
@@ -188,6 +187,20 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
   const uint64_t number = open_.number;
   if (should_commit()) commit_open();
   return number;
+}
+
+// Binds the buffers at the start of the arguments with one message. Returns how many there are.
+size_t CommandStream::bind_buffers(id<MTLComputeCommandEncoder> to, const Argument* begin, const Argument* end,
+                                   NSUInteger index) const {
+  id<MTLBuffer> buffers[kMaxBuffers];
+  NSUInteger offsets[kMaxBuffers];
+  size_t n = 0;
+  for (const Argument* a = begin; a != end && a->kind == Argument::Kind::buffer; ++a, ++n) {
+    buffers[n] = a->data ? as_buffer(a->data) : null_buffer_.get();
+    offsets[n] = a->data ? a->size : 0;
+  }
+  [to setBuffers:buffers offsets:offsets withRange:NSMakeRange(index, n)];
+  return n;
 }
 
 // Tensor dispatches run in a separate queue. An empty command buffer that waits for the dispatch is committed to this

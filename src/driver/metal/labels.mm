@@ -13,6 +13,7 @@ struct Region {
   os_signpost_id_t id;
 };
 thread_local std::vector<Region> regions;
+const constinit Label none;
 
 os_log_t log() {
   static const os_log_t made = os_log_create("mpsx", "labels");
@@ -22,7 +23,6 @@ os_log_t log() {
 }  // namespace
 
 const Label& current_label() {
-  static const Label none;
   return regions.empty() ? none : regions.back().path;
 }
 

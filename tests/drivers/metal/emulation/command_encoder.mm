@@ -138,6 +138,11 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
   b.argument.size = given->size;
   b.fresh = true;
 }
+- (void)setBuffers:(const id<MTLBuffer>*)buffers offsets:(const NSUInteger*)offsets withRange:(NSRange)range {
+  EMULATION_REQUIRE(range.length > 0, "setBuffers: of no buffers at index %lu", range.location);
+  for (NSUInteger i = 0; i < range.length; ++i)
+    [self setBuffer:buffers[i] offset:offsets[i] atIndex:range.location + i];
+}
 - (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index {
   require_open(self, "setBytes:");
   EMULATION_REQUIRE(index < MPSX_MAX_BUFFERS, "setBytes: at index %lu, the limit is 31", index);

@@ -37,6 +37,11 @@ __attribute__((objc_root_class))
 @end
 #endif
 
+typedef struct _NSRange {
+  NSUInteger location, length;
+} NSRange;
+static inline NSRange NSMakeRange(NSUInteger location, NSUInteger length) { return {location, length}; }
+
 #define NS_ASSUME_NONNULL_BEGIN _Pragma("clang assume_nonnull begin")
 #define NS_ASSUME_NONNULL_END _Pragma("clang assume_nonnull end")
 #ifndef NS_ENUM
