@@ -102,7 +102,7 @@ inline bool has_grid_pixels(const Tensor& t, const PixelGrid& grid) {
          t.stride(3) == t.size(4) * t.stride(4) && t.stride(2) == t.size(3) * t.stride(3);
 }
 
-// Returns into vectors of how many adjacent pixels the rows of a tensor can be divided: 4, 2 or 1.
+// Returns the largest number of adjacent pixels (4, 2 or 1) such that vectors of them fill the rows of a tensor.
 inline int64_t pixels_per_vector(const Tensor& t) {
   const int64_t size = t.element_size();
   int64_t bits = t.size(4) | t.stride(0) | t.stride(1) | t.stride(2) | t.stride(3);
