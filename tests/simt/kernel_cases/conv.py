@@ -83,12 +83,12 @@ def along_rows(
 def tensor_cases() -> Iterator[Case]:
     """Generate cases for the tensor tier's GEMMs. With one core, the tile depends only on the shape."""
     for dtype in FLOAT:
-        for out, pixels in ((128, 256), (128, 128), (64, 128), (128, 64)):
+        for pixels, out in ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128)):
             x = values(1, 8, 1, pixels, dtype=dtype, low=-0.5, high=0.5)
             weight = values(out, 8, 1, 3, dtype=dtype, low=-0.5, high=0.5, seed=2)
             bias = values(out, dtype=dtype, seed=3)
             g = values(1, out, 1, pixels, dtype=dtype, low=-0.1, high=0.1, seed=1)
-            label = f"tensor tier: convolution, tile {out}x{pixels} {TAGS[dtype]}"
+            label = f"tensor tier: convolution, tile {pixels}x{out} {TAGS[dtype]}"
             yield case(label, along_rows, x, weight, bias, g)
         x = values(2, 8, 3, 16, dtype=dtype, low=-0.5, high=0.5)
         weight, bias = values(16, 8, 1, 3, dtype=dtype, low=-0.5, high=0.5, seed=2), values(16, dtype=dtype, seed=3)
