@@ -53,7 +53,6 @@ class MpsxKernel(MetalKernel):
         all other operations on them."""
         return "float2" if dtype == torch.complex64 else super().dtype_to_str(dtype)
 
-
     @contextmanager
     def under_mask(self, mask: CSEVariable) -> Iterator[None]:
         """Record that the code within runs only where the mask is true."""

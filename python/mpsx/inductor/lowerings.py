@@ -234,17 +234,20 @@ def summed(previous: Callable[..., Any]) -> Callable[..., Any]:
     return lower
 
 
-def with_variance(previous: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a lowering of var_mean that calls the eager kernel for empty tensors. Inductor's mean of no elements is 0,
-    and should be NaN."""
-    eager = lowering.fallback_handler(torch.ops.aten.var_mean.correction, add_to_fallback_set=False)
+def call_eager_kernel(op: OpOverload, where: Callable[[Any], bool]) -> None:
+    """Let the lowering of an operator call the eager kernel if `where` holds for the arguments."""
+    previous, eager = lowering.lowerings[op], lowering.fallback_handler(op, add_to_fallback_set=False)
 
     @functools.wraps(previous)
-    def lower(x: TensorBox, *args: Any, **kwargs: Any) -> Any:
-        is_empty = on_mpsx(x) and any(size == 0 for size in x.get_size())
-        return (eager if is_empty else previous)(x, *args, **kwargs)
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        return (eager if where((args, kwargs)) else previous)(*args, **kwargs)
 
-    return lower
+    lowering.lowerings[op] = lower
+
+
+def is_empty(values: Any) -> bool:
+    """Return whether a reduction's input is empty. Inductor's mean of no elements is 0, and should be NaN."""
+    return on_mpsx(values) and any(size == 0 for size in values[0][0].get_size())
 
 
 def adds_narrow_elements(dtype: torch.dtype) -> bool:
@@ -279,17 +282,6 @@ def pools_in_loops(values: Any) -> bool:
     return on_mpsx(values) and _runtime.driver()["simd_width"] == 1
 
 
-def pooled(op: OpOverload, previous: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a lowering of `op` that calls the eager kernel on drivers that run loops."""
-    eager = lowering.fallback_handler(op, add_to_fallback_set=False)
-
-    @functools.wraps(previous)
-    def lower(*args: Any, **kwargs: Any) -> Any:
-        return (eager if pools_in_loops((args, kwargs)) else previous)(*args, **kwargs)
-
-    return lower
-
-
 def install() -> None:
     """Wrap the lowerings and decompositions."""
     _add_operation()
@@ -302,10 +294,9 @@ def install() -> None:
             decomposition.decompositions[op] = undecomposed(decomposition.decompositions[op])
     columns = torch.ops.aten.sum.dim_IntList
     lowering.lowerings[columns] = summed(lowering.lowerings[columns])
-    variance = torch.ops.aten.var_mean.correction
-    lowering.lowerings[variance] = with_variance(lowering.lowerings[variance])
+    call_eager_kernel(torch.ops.aten.var_mean.correction, is_empty)
     for op in POOLING:
-        lowering.lowerings[op] = pooled(op, lowering.lowerings[op])
+        call_eager_kernel(op, pools_in_loops)
         if op in decomposition.decompositions:
             decomposition.decompositions[op] = undecomposed(decomposition.decompositions[op], pools_in_loops)
     for op in foreach.signatures().keys() & lowering.inplaceable_foreach_ops.keys():
