@@ -38,8 +38,8 @@ METAL_FUNC device T* head_data(device T* data, AttentionStrides s, AttentionHead
   return data + (long(h.batch) * s.batch + long(h.head / group) * s.head);
 }
 
-// The probabilities of a tile that dropout keeps, in threadgroup memory: one bit each, in words of 32 keys. If each
-// lane computed the random numbers of its own elements, it would compute most of them two or four times.
+// The probabilities of a tile that dropout keeps, in threadgroup memory: one bit each, in words of 32 keys. The lanes
+// share the random numbers, because a block of four numbers is for elements of two or four lanes.
 template <typename Tiles, bool ROWS_ARE_QUERIES>
 struct KeptScores {
   enum : uint {

@@ -220,8 +220,8 @@ inline ConvPixelVector pixel_vector(uint n, constant ConvPackParams& p) {
           plane * p.plane_pixels + row * p.grid.pitch[2] + x + uint(p.padding[2])};
 }
 
-// Packs a tensor whose rows are contiguous and consist of whole vectors of V pixels. Each threadgroup transposes a tile
-// of the source in threadgroup memory, in words of one or two channels. Other threadgroups clear the padding.
+// Packs a tensor whose rows are contiguous and consist of whole vectors of V pixels. Some threadgroups each transpose a
+// tile of the source in threadgroup memory, in words of one or two channels. The others set the padding to zero.
 // Grid: (tiles of kPackPixels source pixels, then tiles of kClearPixels packed pixels; tiles of channels; groups of the
 // convolution).
 template <typename T, uint V>

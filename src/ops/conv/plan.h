@@ -37,7 +37,7 @@ inline bool fits(const PixelGrid& grid, const Steps& steps) {
          steps.offsets.size() <= kMaxConvSteps;
 }
 
-// A packed layout that some parts of a convolution share, and the estimated time of the copy and of the parts' GEMMs.
+// The layout of a packed copy of the input, and the GEMMs that read it. `time` estimates how long both take.
 struct Plan {
   PixelGrid grid;
   std::vector<ConvAxes> axes;
