@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string_view>
 
@@ -122,6 +123,29 @@ void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, 
   if (C10_UNLIKELY(runtime::logging.load(std::memory_order_relaxed))) runtime::log_launch(route.route, route.name);
 }
 
+// Calls the operator again with lazily conjugated and negated arguments resolved. Returns false if it has no such
+// arguments or handles them itself. PyTorch resolves them before it calls a kernel, except inside a TorchDispatchMode,
+// which excludes the keys that do so from calls made by composite kernels such as linalg_pinv. The first call of a
+// compiled function runs inside such a mode.
+bool call_with_resolved_arguments(const c10::OperatorHandle& op, Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  c10::DispatchKeySet keys;
+  for (const IValue& value : torch::jit::last(*stack, arguments.size())) {
+    if (value.isTensor()) {
+      keys = keys | value.toTensor().key_set();
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& t : value.toTensorList()) keys = keys | t.key_set();
+    }
+  }
+  c10::DispatchKeySet resolving;
+  for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})
+    if (keys.has(key) && !op.hasKernelForDispatchKey(key)) resolving = resolving.add(key);
+  const auto is_view = [](const c10::Argument& a) { return a.alias_info() && !a.alias_info()->isWrite(); };
+  if (resolving.empty() || std::any_of(arguments.begin(), arguments.end(), is_view)) return false;
+  op.redispatchBoxed(resolving.add(c10::DispatchKey::PrivateUse1), stack);
+  return true;
+}
+
 template <c10::DispatchKey cpu_key>
 void kernel(const c10::OperatorHandle& op, Stack* stack) {
   fallback(op, cpu_key, stack);
@@ -187,6 +211,7 @@ void register_key(bool composites_only) {
 }  // namespace
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack) {
+  if (cpu_key == c10::DispatchKey::CPU && call_with_resolved_arguments(op, stack)) return;
   auto& facts = operator_info(op);
   if (C10_UNLIKELY(fallback_mode.load(std::memory_order_relaxed) == FallbackMode::error ||
                    !facts.warned.load(std::memory_order_relaxed)))
@@ -196,6 +221,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* st
 
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, runtime::RouteEntry& route,
                 bool timed, CpuKernel* preferred_kernel) {
+  if (cpu_key == c10::DispatchKey::CPU && call_with_resolved_arguments(op, stack)) return;
   // In a new thread, MKL and oneDNN ignore torch.set_num_threads until ATen has read the setting in that thread.
   (void)at::get_num_threads();
   run(op, cpu_key, stack, operator_info(op), route, timed, preferred_kernel);

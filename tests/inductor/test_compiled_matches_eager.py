@@ -25,7 +25,7 @@ SAMPLE = (
     "native_layer_norm,linalg.cross,ldexp,mvlgamma.mvlgamma_p_1",
     "int64:sign,floor_divide,bitwise_left_shift,gcd,remainder,pow,amax",
     "bool:logical_xor,bitwise_not,add,float_power",
-    "complex64:mul,exp,as_strided_scatter",
+    "complex64:mul,exp,as_strided_scatter,linalg.pinv",
 )
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.complex64)
 

@@ -158,7 +158,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
 at::Scalar local_scalar(const Tensor& self) {
   if (!self.has_storage() || self.is_conj() || self.is_neg() || self._is_zerotensor()) {
     backend::CpuAliases aliases;
-    return at::_local_scalar_dense(aliases.cpu(self));
+    return at::_local_scalar_dense(aliases.cpu(self).resolve_conj().resolve_neg());
   }
   alignas(16) char data[16];
   runtime::copy(data, self.const_data_ptr(), self.element_size());

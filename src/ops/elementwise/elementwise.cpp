@@ -214,6 +214,7 @@ void ElementwiseKernels::launch(const Operands& o, Tag tag, Tag second, ScalarPa
 
 c10::MaybeOwned<Tensor> to_common(const Tensor& t, at::ScalarType common) {
   using Input = c10::MaybeOwned<Tensor>;
+  if (C10_UNLIKELY(t.is_conj() || t.is_neg())) return Input::owned(t.resolve_conj().resolve_neg().to(common));
   return t.device().is_cpu() || t.scalar_type() == common ? Input::borrowed(t) : Input::owned(t.to(common));
 }
 

@@ -78,9 +78,9 @@ constexpr bool covers(Types types, Tag tag) {
   return false;
 }
 
-// Converts an input to `common` on this device. A 0-dim CPU tensor is returned unchanged, because it is passed by
-// value. Borrows if possible, because an additional reference to a tensor that Python holds would require the
-// interpreter lock.
+// Converts an input to `common` on this device, and resolves lazy conjugation and negation. A 0-dim CPU tensor is
+// returned unchanged, because it is passed by value. Borrows if possible, because an additional reference to a tensor
+// that Python holds would require the interpreter lock.
 c10::MaybeOwned<Tensor> to_common(const Tensor& t, at::ScalarType common);
 
 }  // namespace mpsx::ops

@@ -199,7 +199,7 @@ void put_rows(const Tensor& self, const Plan& plan, const Tensor& source) {
 }
 
 bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool accumulate, bool) {
-  if (!any_index(self, indices) || !can_put(self, accumulate)) return false;
+  if (!any_index(self, indices) || !can_put(self, accumulate) || value.is_conj() || value.is_neg()) return false;
   TORCH_CHECK(value.device() == self.device() || (value.device().is_cpu() && value.dim() == 0),
               "expected values to be on ", self.device(), " like self, got ", value.device());
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated; the CPU only warns
