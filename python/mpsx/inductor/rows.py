@@ -21,7 +21,7 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .nesting import known, loop
 from .steps import Steps
-from .vectors import VECTOR_BYTES, Access, Irregular, VectorKernel, replaced, text_of, with_late_load
+from .vectors import VECTOR_BYTES, Access, AccessKernel, Irregular, replaced, text_of, with_late_load
 
 HEADER = "lib/generated_rows.h"
 MAX_THREADS, SIMD_WIDTH = 1024, 32
@@ -54,7 +54,7 @@ class Shape:
     is_exact: bool  # whether every thread always has `batch` vectors
 
 
-class RowKernel(VectorKernel):
+class RowKernel(AccessKernel):
     """A MetalKernel that reduces one row per threadgroup."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -133,7 +133,7 @@ class RowKernel(VectorKernel):
         if known(self.row.numel):
             self.max_threadgroup_size = self.shape.threads  # for the launch and the attribute of the kernel
         self.body = self._passes()
-        text = super(VectorKernel, self).codegen_kernel(*args)
+        text = super().codegen_kernel(*args)
         for access in self.vectors:
             if not access.is_store:
                 text = re.sub(rf"constant (\w+\* {access.pointer}),", r"device const \1,", text)

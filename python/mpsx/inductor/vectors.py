@@ -48,14 +48,13 @@ class Irregular(Exception):
     """Raised if a kernel cannot move vectors."""
 
 
-class VectorKernel(MetalKernel):
-    """A MetalKernel that moves vectors, if all accesses permit."""
+class AccessKernel(MetalKernel):
+    """A MetalKernel that records its loads and stores, and finds those that are contiguous."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.accesses: dict[Access, list[Context]] = {}
         self.variables: dict[str, Variable] = {}  # the latest variable of each name
-        self.vector_size = 1
 
     def create_cse_var(self, *args: Any, **kwargs: Any) -> Variable:
         """Create a variable. Inductor calls this method."""
@@ -81,6 +80,35 @@ class VectorKernel(MetalKernel):
         context = Context(self.masks, {s.name: self.variables.get(s.name) for s in index.free_symbols if is_value(s)})
         self.accesses.setdefault(access, []).append(context)
         return access, context
+
+    def _unit_symbols(self) -> list[sympy.Symbol]:
+        """Return the index variables that differ between adjacent elements."""
+        return [symbol for symbol, entry in self.range_tree_nodes.items() if entry.divisor == 1]
+
+    def _is_contiguous(self, access: Access, steps: Steps) -> bool:
+        """Return whether an access is contiguous, or False if it is the same for all elements of a vector."""
+        contexts = self.accesses[access]
+        try:
+            found = {steps.step(access.index, context.variables) for context in contexts}
+        except Varying:
+            raise Irregular from None
+        if found == {0} and not access.is_store:
+            return False
+        if found != {1} or (access.is_store and contexts[0].variables):
+            raise Irregular
+        if self._is_late(access) and not all(steps.is_uniform(mask) for c in contexts for mask in c.masks):
+            raise Irregular
+        return True
+
+    def _is_late(self, access: Access) -> bool:
+        """Return whether the first element must load the vector, as its address is not known or not valid before."""
+        return all(context.masks or context.variables for context in self.accesses[access])
+
+
+class VectorKernel(AccessKernel):
+    """A MetalKernel that moves vectors, if all accesses permit."""
+
+    vector_size = 1
 
     def codegen_kernel(self, *args: Any) -> str:
         """Emit the kernel, with a vector function if all accesses permit."""
@@ -157,10 +185,6 @@ class VectorKernel(MetalKernel):
         code.splice(stores)
         return code
 
-    def _unit_symbols(self) -> list[sympy.Symbol]:
-        """Return the index variables that differ between adjacent elements."""
-        return [symbol for symbol, entry in self.range_tree_nodes.items() if entry.divisor == 1]
-
     def _plan(self) -> tuple[list[Access], list[sympy.Expr]]:
         """Choose the vector size. Return the contiguous accesses, and the sizes and strides that must be multiples of
         the vector size when the kernel runs."""
@@ -181,25 +205,6 @@ class VectorKernel(MetalKernel):
         self.vector_size = size
         return vectors, sorted((f for f in factors if f.as_coeff_Mul()[0] % size), key=str)
 
-    def _is_contiguous(self, access: Access, steps: Steps) -> bool:
-        """Return whether an access is contiguous, or False if it is the same for all elements of a vector."""
-        contexts = self.accesses[access]
-        try:
-            found = {steps.step(access.index, context.variables) for context in contexts}
-        except Varying:
-            raise Irregular from None
-        if found == {0} and not access.is_store:
-            return False
-        if found != {1} or (access.is_store and contexts[0].variables):
-            raise Irregular
-        if self._is_late(access) and not all(steps.is_uniform(mask) for c in contexts for mask in c.masks):
-            raise Irregular
-        return True
-
-    def _is_late(self, access: Access) -> bool:
-        """Return whether the first element must load the vector, as its address is not known or not valid before."""
-        return all(context.masks or context.variables for context in self.accesses[access])
-
     def _periods(self) -> Iterator[sympy.Expr]:
         """Yield the numbers of elements after which an index variable changes or starts again."""
         for entry in self.range_tree_nodes.values():
@@ -207,13 +212,6 @@ class VectorKernel(MetalKernel):
                 yield entry.divisor
             elif entry.length != entry.root.numel:
                 yield entry.length
-
-    def _factors(self, index: sympy.Expr) -> Iterator[sympy.Expr]:
-        """Yield the strides and the offset of a contiguous access."""
-        for term in sympy.Add.make_args(sympy.expand(index.subs(dict.fromkeys(self._unit_symbols(), 0)))):
-            constant, rest = term.as_coeff_Mul()
-            sizes = [f for f in sympy.Mul.make_args(rest) if not f.free_symbols & self.range_tree_nodes.keys()]
-            yield constant * sympy.Mul(*sizes)
 
 
 def text_of(line: Any) -> str:
