@@ -340,3 +340,14 @@ def test_compiled_convolutions(memory_format: torch.memory_format) -> None:
     with torch.no_grad():
         result = torch.compile(twin)(x.to("mpsx", memory_format=memory_format))
         torch.testing.assert_close(result.cpu(), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pool", [nn.functional.avg_pool1d, nn.functional.avg_pool2d, nn.functional.avg_pool3d])
+def test_gradient_of_partial_pooling_windows(pool: Callable[..., torch.Tensor]) -> None:
+    """With ceil_mode, the last window extends beyond the padding and has a smaller divisor."""
+    gradients = []
+    for function in (pool, torch.compile(pool, dynamic=False)):
+        x = torch.ones(1, 2, *[9] * int(pool.__name__[-2]), device="mpsx", requires_grad=True)
+        function(x, 4, 3, 1, ceil_mode=True).sum().backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients)

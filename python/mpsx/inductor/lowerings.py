@@ -36,6 +36,7 @@ TYPES = {"FLOAT": FLOATS, "REAL": FLOATS + INTEGERS, "INT": INTEGERS, "BITS": (*
          "ALL": (*FLOATS, *INTEGERS, torch.bool)}  # fmt: skip
 MIN_ROWS, MIN_COLUMNS = 64, 32  # smaller sums of columns are fused
 POOLING = (torch.ops.aten.max_pool2d_with_indices.default, torch.ops.aten.max_pool2d_with_indices_backward.default)
+POOLING_GRADIENTS = (torch.ops.aten.avg_pool2d_backward.default, torch.ops.aten.avg_pool3d_backward.default)
 PROMOTIONS = {"FLOATING": Promotion.INT_TO_FLOAT, "COMMON": Promotion.DEFAULT, "SAME": Promotion.DEFAULT}
 
 
@@ -282,6 +283,13 @@ def pools_in_loops(values: Any) -> bool:
     return on_mpsx(values) and _runtime.driver()["simd_width"] == 1
 
 
+def counts_padding_of_partial_windows(values: Any) -> bool:
+    """Return whether windows of average pooling may extend beyond the padding, and padding counts. Inductor's gradients
+    divide by the size of a whole window, and should divide by its part inside the padding."""
+    _grad, _input, _kernel, _stride, _padding, ceil_mode, count_include_pad, *_divisor = values[0]
+    return on_mpsx(values) and ceil_mode and count_include_pad
+
+
 def install() -> None:
     """Wrap the lowerings and decompositions."""
     _add_operation()
@@ -295,6 +303,8 @@ def install() -> None:
     columns = torch.ops.aten.sum.dim_IntList
     lowering.lowerings[columns] = summed(lowering.lowerings[columns])
     call_eager_kernel(torch.ops.aten.var_mean.correction, is_empty)
+    for op in POOLING_GRADIENTS:
+        call_eager_kernel(op, counts_padding_of_partial_windows)
     for op in POOLING:
         call_eager_kernel(op, pools_in_loops)
         if op in decomposition.decompositions:
