@@ -7,7 +7,7 @@
 #include "conv/gemm_params.h"
 #include "conv/im2col.h"
 #include "lib/instantiate.h"
-#include "lib/tensor_gemm.h"
+#include "lib/multiply_steps.h"
 #include "lib/vec.h"
 
 struct ConvPixel {
@@ -56,11 +56,21 @@ struct ConvTensorEpilogue {
   }
 };
 
-// Returns the rows of an operand, starting at `first`. Each row has K elements and may overlap the next one.
-template <typename T>
-METAL_FUNC auto operand_rows(device T* data, long pitch, uint K, uint rows, uint first) {
-  return tensor(data, dextents<int, 2>(int(K), int(rows)), array<int, 2>{1, int(pitch)}).slice(0, int(first));
-}
+// The products of a tile: the steps `first` to `last` of a part, at its rows (lib/multiply_steps.h).
+struct ConvSteps {
+  constant ConvGemmParams& p;
+  constant ConvGemmPart& part;
+  TileOffset tile;
+  uint first, last;
+  METAL_FUNC int count() const { return int(last - first); }
+  METAL_FUNC int depth() const { return int(part.K); }
+  METAL_FUNC int left_row(int i) const {
+    const uint step = first + uint(i);
+    return int(tile.m + (p.has_rows ? p.rows[part.first_step + step] : step * p.left_step));
+  }
+  METAL_FUNC int right_row(int i) const { return int(tile.n + (first + uint(i)) * part.right_row_step); }
+  METAL_FUNC int right_column(int i) const { return int((first + uint(i)) * part.right_column_step); }
+};
 
 // Grid: (tiles x parts, 1, splits of the steps). The parts of a tile are adjacent, because they read the same pixels.
 template <typename T, typename Tile>
@@ -74,18 +84,15 @@ kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffe
   constant ConvGemmPart& part = p.parts[group.x % p.part_count];
   const TileOffset tile = raster_tile<Tile>(group.x / p.part_count, p.M, p.N);
   const uint first = group.z * p.steps_per_split, last = min(part.steps, first + p.steps_per_split);
-  typedef decltype(operand_rows(left, 0, 0, 0, 0)) Operand;
+  const StepMatrix<T> A = {left + part.left, p.left_pitch, part.K, part.left_rows};
+  const StepMatrix<T> B = {right + part.right, part.right_pitch, part.right_width, part.right_rows};
+  typedef decltype(step_operand(A, 0, 0, 0)) Operand;
   Multiply multiply;
   auto sum = multiply.template get_destination_cooperative_tensor<Operand, Operand, float>();
   MPSX_UNROLL
   for (ushort i = 0; i < sum.get_capacity(); ++i) sum[i] = 0.0f;
-  for (uint step = first; step < last; ++step) {
-    const long a = p.has_offsets ? p.offsets[part.first_step + step] : long(step) * p.left_step;
-    const Operand A = operand_rows(left + (part.left + a), p.left_pitch, part.K, p.M, tile.m);
-    const Operand B =
-        operand_rows(right + (part.right + long(step) * part.right_step), part.right_pitch, part.K, p.N, tile.n);
-    multiply.run(A, B, sum);
-  }
+  const ConvSteps steps = {p, part, tile, first, last};
+  MPSX_MULTIPLY_STEPS(multiply, A, B, steps, sum);
   const ConvTensorEpilogue<T> epilogue = {out + part.out, bias + part.first_channel,
                                           partials + (p.has_partials ? ulong(group.z) * p.M * p.N : 0), p, part};
   epilogue.store(sum, tile);

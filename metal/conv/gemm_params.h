@@ -28,22 +28,26 @@ struct ConvOutput {
 
 // One of several convolutions of a launch. Parts differ in their taps and in where their operands and outputs start.
 struct ConvGemmPart {
-  int64_t left, right, out;         // offsets in elements
-  int64_t right_pitch, right_step;  // strides between rows and between steps
-  uint32_t first_step, steps, K;    // its steps start at offsets[first_step]
-  uint32_t first_channel;           // of the bias
-  ConvSize positions;               // pixels with greater indices are padding and are not stored
+  int64_t left, right, out;       // offsets in elements
+  uint32_t first_step, steps, K;  // the rows of its steps start at rows[first_step]
+  uint32_t first_channel;         // of the bias
+  // The matrices that contain the operands of all steps (metal/lib/multiply_steps.h). Step i reads the right matrix
+  // from row i * right_row_step and column i * right_column_step on.
+  int64_t right_pitch;
+  uint32_t left_rows, right_rows, right_width, right_row_step, right_column_step;
+  ConvSize positions;  // pixels with greater indices are padding and are not stored
 };
 
 // Computes out[m, n] = sum of left[step][m, k] * right[step][n, k] over all steps and k. The rows of `left` are the
 // pixels of `grid`, and the rows of `right` are channels.
 struct ConvGemmParams {
   ConvGemmPart parts[kMaxConvParts];
-  int64_t offsets[kMaxConvSteps];  // each step's offset in `left`; replaces step * left_step if has_offsets
-  int64_t left_pitch, left_step;
+  uint32_t rows[kMaxConvSteps];  // each step's first row of `left`; replaces step * left_step if has_rows
+  int64_t left_pitch;
+  uint32_t left_step;  // in rows
   uint32_t M, N, part_count;
   uint32_t steps_per_split;
-  uint32_t has_offsets, has_bias, has_partials;
+  uint32_t has_rows, has_bias, has_partials;
   ConvOutput output;
 };
 

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -52,7 +53,10 @@ class PartLauncher {
     to.right = weights_size_;
     to.out = part.out.storage_offset() - out_.storage_offset() + matrix * weight_.outputs() * out_.stride(1);
     to.right_pitch = steps.K;
-    to.right_step = weight_.outputs() * steps.K;
+    to.right_width = uint32_t(steps.K);
+    to.right_row_step = uint32_t(weight_.outputs());
+    to.right_rows = uint32_t(weight_.outputs() * int64_t(steps.offsets.size()));
+    to.right_column_step = 0;
     to.first_step = uint32_t(step_count_);
     to.first_channel = uint32_t(matrix * weight_.outputs());
     to.steps = uint32_t(steps.offsets.size());
@@ -63,6 +67,7 @@ class PartLauncher {
     }
     work_.add(double(to.steps), to.K, out_.element_size());
     add_steps(part, steps, plan_.axes[index], matrix);
+    to.left_rows = uint32_t(rows_) + *std::max_element(p_.rows + to.first_step, p_.rows + step_count_);
   }
 
   void launch() {
@@ -73,7 +78,7 @@ class PartLauncher {
     p_.M = uint32_t(rows_);
     p_.N = uint32_t(weight_.outputs());
     p_.steps_per_split = kMaxConvSteps;
-    p_.has_offsets = 1;
+    p_.has_rows = 1;
     p_.has_bias = bias_.defined();
     p_.output.images = uint32_t(grid.images);
     p_.output.image_stride = uint32_t(out_.stride(0));
@@ -97,7 +102,7 @@ class PartLauncher {
     for (size_t a = 0; a < axes[0].taps.size(); ++a)
       for (size_t b = 0; b < axes[1].taps.size(); ++b)
         for (size_t c = 0; c < (steps.whole_rows ? 1 : axes[2].taps.size()); ++c, ++i) {
-          p_.offsets[step_count_] = steps.offsets[i] * plan_.grid.padded_channels;
+          p_.rows[step_count_] = uint32_t(steps.offsets[i] / plan_.grid.stride[2]);
           const int64_t from = tap_offset(0, a) + tap_offset(1, b) + tap_offset(2, c);
           steps_.steps[step_count_++] = {matrix * weight_.groups * weight_.group_stride + from, weights_size_,
                                          uint32_t(steps.K / plan_.grid.padded_channels), 0};
@@ -108,7 +113,8 @@ class PartLauncher {
   }
 
   // Lets the parts read the weight itself if its channels and the taps of each row are contiguous: a 1x1 kernel, or a
-  // channels-last weight. Otherwise, returns false.
+  // channels-last weight. Otherwise, returns false. Steps of such a weight are columns of the same matrix, so that they
+  // must consist of whole tiles.
   bool reads_weight_directly() {
     const GroupedWeight& w = weight_;
     const int64_t padded = plan_.grid.padded_channels;
@@ -119,6 +125,7 @@ class PartLauncher {
       const ConvWeightStep* const steps = steps_.steps + part.first_step;
       if (part.steps > 1) spacing[i] = steps[1].from - steps[0].from;
       if (steps->taps > 1 && steps_.tap_stride != padded) return false;
+      if (part.steps > 1 && (spacing[i] < 0 || part.K * w.weight.element_size() % 128 != 0)) return false;
       const auto strides = uint64_t(w.out_stride | spacing[i] | steps->from) * w.weight.element_size();
       if (!runtime::is_vector_aligned(runtime::address_of(w.weight.const_data_ptr()) | strides)) return false;
       for (uint32_t k = 1; k < part.steps; ++k)
@@ -128,7 +135,10 @@ class PartLauncher {
       ConvGemmPart& part = p_.parts[i];
       part.right = steps_.steps[part.first_step].from;
       part.right_pitch = w.out_stride;
-      part.right_step = spacing[i];
+      part.right_rows = uint32_t(w.outputs());
+      part.right_row_step = 0;
+      part.right_column_step = uint32_t(spacing[i]);
+      part.right_width = uint32_t((part.steps - 1) * spacing[i]) + part.K;
     }
     return true;
   }

@@ -83,6 +83,7 @@ inline PixelGrid make_pixel_grid(int64_t images, int64_t channels, int64_t vec, 
     const int64_t row_end = (grid.windows(axes) - 1) * grid.stride[2] + last[2] + 1;
     grid.plane = std::max(grid.plane, rows * grid.row_pixels() + row_end);
   }
+  grid.plane = int64_t(ceil_div(grid.plane, grid.stride[2])) * grid.stride[2];  // all planes start with a window
   return grid;
 }
 

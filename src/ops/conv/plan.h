@@ -45,6 +45,15 @@ struct Plan {
   double time = 0;
 };
 
+// Returns whether all steps of all windows start where a window starts, as conv_gemm_tensor requires. With a stride and
+// a dilation along the last dimension, they may not.
+inline bool steps_are_rows(const Plan& plan) {
+  for (const Steps& steps : plan.steps)
+    for (const int64_t offset : steps.offsets)
+      if (offset % plan.grid.stride[2] != 0) return false;
+  return true;
+}
+
 // If `fold` is true, combines the rows of taps into longer rows, for inputs with few channels.
 inline std::optional<Plan> make_plan(const Tensor& source, int64_t channels, std::vector<ConvAxes> axes, bool fold) {
   Plan plan;

@@ -88,9 +88,12 @@ bool launch_pointwise_weight(const Tensor& out, const Tensor& source, const Tens
   part.K = uint32_t(x.size(2));
   part.steps = uint32_t(x.size(0));
   part.right_pitch = x.stride(1);
-  part.right_step = x.stride(0);
+  part.right_width = part.K;
+  part.right_row_step = p.N;
+  part.right_rows = part.steps * p.N;
+  part.left_rows = part.steps * p.M;
   p.left_pitch = dy.stride(1);
-  p.left_step = dy.stride(0);
+  p.left_step = p.M;
   p.steps_per_split = choose_steps_per_split(p.M, p.N, part.K, part.steps, x.element_size());
   p.has_partials = 1;
   const int64_t splits = int64_t(ceil_div(part.steps, p.steps_per_split));
@@ -147,7 +150,8 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
     return (complete ? 0 : copy_time(double(out.numel()) * size)) + choose_conv_tile(work, size_t(size)).time +
            copy_time(weights * 2 * size);
   });
-  if (!plan || (!forced && plan->time > simdgroup_time(macs, grouped.group_outputs, grouped.group_channels, size)))
+  if (!plan || !steps_are_rows(*plan) ||
+      (!forced && plan->time > simdgroup_time(macs, grouped.group_outputs, grouped.group_channels, size)))
     return false;
   const Tensor pixels = pack_pixels(source, plan->grid, grouped.matrices);
   if (!complete && bias.defined())

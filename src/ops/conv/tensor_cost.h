@@ -36,18 +36,17 @@ struct ConvTileChoice {
 // Sums over the steps of one or several GEMMs of M x N, which one launch computes.
 struct ConvWork {
   uint64_t M, N, gemms = 0;
-  double steps = 0, k_tiles = 0;  // a tile of K has 128 bytes
+  double k_tiles = 0;  // a tile of K has 128 bytes
   void add(double step_count, uint64_t K, size_t element_size) {
     ++gemms;
-    steps += step_count;
     k_tiles += step_count * double(ceil_div(K, 128 / element_size));
   }
 };
-// Returns the tile size with the least total time, which the core with the most tiles determines. Each GEMM step fills
-// and drains the pipeline of loads again (kStartOfStep). Two threadgroups with small tiles can share a core, which
-// overlaps these times.
+// Returns the tile size with the least total time, which the core with the most tiles determines. Each tile fills and
+// drains the pipeline of loads, and stores its results (kTile). Two threadgroups with small tiles can share a core,
+// which overlaps these times.
 inline ConvTileChoice choose_conv_tile(const ConvWork& work, size_t element_size) {
-  constexpr double kStartOfStep = 1.5, kEndOfTile = 2, kLaunch = 3;
+  constexpr double kTile = 3.5, kLaunch = 3;
   const Tuning& tuned = runtime::tuning();
   const double gemms = double(work.gemms);
   ConvTileChoice best;
@@ -57,8 +56,7 @@ inline ConvTileChoice choose_conv_tile(const ConvWork& work, size_t element_size
     if (!member || tuned.*member == 0) continue;
     const double rate = tuned.conv_rate * tuned.*member, macs = double(t.M) * t.N * 128 / double(element_size);
     const double shared = element_size == 2 && t.M * t.N <= 128 * 128 ? 0.5 : 1;
-    const double tile_time =
-        (work.k_tiles * macs / rate + work.steps * shared * kStartOfStep) / gemms + shared * kEndOfTile;
+    const double tile_time = work.k_tiles * macs / rate / gemms + shared * kTile;
     const double tiles = double(tile_count(work.M, work.N, work.gemms, t.M, t.N));
     const double time = kLaunch + std::ceil(tiles / conv_cores()) * tile_time;
     if (time < best.time) best = {i, time};

@@ -14,6 +14,7 @@
 #include "tma.h"
 #include "wgmma.h"
 #include "tile.h"
+#include "tile_walk.h"
 #include "warpgroup_multiply.h"
 #include "warpgroup_multiply_f32.h"
 #include "right_operand.h"
@@ -93,7 +94,7 @@ MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::
   if constexpr (uses_warpgroups<D, Scope, A, B>())
     warpgroup_multiply<D, Scope>(left, right, thread, sums);
   else if constexpr (uses_tf32_warpgroups<D, Scope, A, B>())
-    tf32_warpgroup_multiply<D, Scope>(left, right, thread, sums);
+    tf32_warpgroup_multiply<D, Scope>(left, right, single_product{depth_of<D>(left, right)}, thread, sums);
   else if constexpr (uses_register_warpgroups<D, Scope, A, B>())
     register_multiply<D, Scope>(left, right, thread, sums);
   else
@@ -150,3 +151,5 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
   }
 }
 }  // namespace mpsx
+
+#include "multiply_steps.h"

@@ -30,12 +30,13 @@ struct operand_tile {
             (unsigned long)(source.get_stride(1)) * sizeof(T),
             {64, unsigned(kRows)}};
   }
-  static MPSX_FN void load(unsigned tile, const void* map, int k, unsigned barrier) {
+  // Loads the tile that starts at step k and at a row of A (or a column of B).
+  static MPSX_FN void load(unsigned tile, const void* map, int row, int k, unsigned barrier) {
     if constexpr (K_MAJOR) {
-      load_box(tile, map, k, 0, barrier);
+      load_box(tile, map, k, row, barrier);
     } else {
 #pragma unroll
-      for (int b = 0; b < kBoxes; ++b) load_box(tile + unsigned(b) * 8192, map, b * 64, k, barrier);
+      for (int b = 0; b < kBoxes; ++b) load_box(tile + unsigned(b) * 8192, map, row + b * 64, k, barrier);
     }
   }
 

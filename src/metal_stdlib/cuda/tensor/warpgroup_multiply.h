@@ -93,11 +93,13 @@ struct warpgroup_multiplier {
     for (int m = 0; m < kBlocks; ++m) wgmma_hold(sums[m]);
   }
 
-  static MPSX_FN void load_stage(unsigned memory, const char* left_map, const char* right_map, unsigned i, int tile) {
+  template <class Walk>
+  static MPSX_FN void load_stage(unsigned memory, const char* left_map, const char* right_map, unsigned i, Walk& walk) {
     const unsigned stage = memory + i * shape::kStageBytes, barrier = full(memory, i);
     mbarrier_expect(barrier, shape::kStageBytes);
-    left_tile::load(stage, left_map, tile * 64, barrier);
-    right_tile::load(stage + left_tile::kBytes, right_map, tile * 64, barrier);
+    left_tile::load(stage, left_map, walk.left_row(), walk.left_column(), barrier);
+    right_tile::load(stage + left_tile::kBytes, right_map, walk.right_row(), walk.right_column(), barrier);
+    walk.next();
   }
 
   // Returns a slot for the threadgroup's maps. Claims it unless the threadgroup has the multiprocessor to itself.
@@ -107,9 +109,10 @@ struct warpgroup_multiplier {
   }
 
   // Multiplies tiles that TMA loads at the request of thread 0. If `first`, the accumulators start at zero.
-  template <class A, class B>
-  static MPSX_FN void run_tma(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory, int thread,
-                              int tiles, bool first) {
+  template <class A, class B, class Steps>
+  static MPSX_FN void run_tma(const A& left, const B& right, const Steps& steps, float (&sums)[kBlocks][kSums],
+                              unsigned memory, int thread, int tiles, bool first) {
+    tile_walk<Steps, 64> walk(steps);  // of thread 0: the next tile to load
     const int lane = thread % 32, warp = thread / 32;
     const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // where the two map slots are stored
     // Warps 0 and 1 write the maps. Meanwhile, warp 2 initializes the barriers.
@@ -141,7 +144,7 @@ struct warpgroup_multiplier {
       right_map = map_slot(load_shared(slots + 4)) + 128;
       acquire_map(left_map), acquire_map(right_map);
       if (lane == 0)
-        for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, unsigned(t), t);
+        for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, unsigned(t), walk);
       __nvvm_bar_warp_sync(~0u);
     }
     unsigned i = 0, last = 0, parity = 0;  // stage of this and of the previous tile; parity of the mbarriers
@@ -154,7 +157,7 @@ struct warpgroup_multiplier {
         if (lane == 0) mbarrier_arrive(empty(memory, last));
         if (thread == 0 && t - 1 + kStages < tiles) {
           mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);
-          load_stage(memory, left_map, right_map, last, t - 1 + kStages);
+          load_stage(memory, left_map, right_map, last, walk);
         }
         __nvvm_bar_warp_sync(~0u);
       }
@@ -212,27 +215,44 @@ struct warpgroup_multiplier {
   }
 };
 
-template <matmul2d_descriptor D, class Scope, class A, class B, int N>
-MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
-  typedef typename A::value_type T;
-  typedef warpgroup_multiplier<D, Scope, T> M;
+// Copies each wgmma's accumulators to a local array, which LLVM keeps in registers, while f(block) computes.
+template <class M, int N, class F>
+MPSX_FN void with_blocks(float (&sums)[N], F f) {
   static_assert(M::kBlocks * M::kSums == N, "one accumulator per element");
-  const unsigned memory = staging_memory<Scope, M::shape::kBytes>();
-  // Copy each wgmma's accumulators to a local array, which LLVM keeps in registers.
   float block[M::kBlocks][M::kSums];
 #pragma unroll
   for (int m = 0; m < M::kBlocks; ++m)
 #pragma unroll
     for (int i = 0; i < M::kSums; ++i) block[m][i] = sums[m * M::kSums + i];
-  const int tiles = (depth_of<D>(left, right) + 63) / 64;
-  const bool in_memory = !__nvvm_isspacep_shared(left.mpsx_data()) && !__nvvm_isspacep_shared(right.mpsx_data());
-  if (in_memory && tiles > 0 && tma_can_read(left) && tma_can_read(right))
-    M::run_tma(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
-  else if (tiles > 0)
-    M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
+  f(block);
 #pragma unroll
   for (int m = 0; m < M::kBlocks; ++m)
 #pragma unroll
     for (int i = 0; i < M::kSums; ++i) sums[m * M::kSums + i] = block[m][i];
+}
+
+template <matmul2d_descriptor D, class Scope, class A, class B, int N>
+MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
+  typedef warpgroup_multiplier<D, Scope, typename A::value_type> M;
+  const unsigned memory = staging_memory<Scope, M::shape::kBytes>();
+  const single_product product = {depth_of<D>(left, right)};
+  const int tiles = tile_walk<single_product, 64>::tiles(product);
+  const bool in_memory = !__nvvm_isspacep_shared(left.mpsx_data()) && !__nvvm_isspacep_shared(right.mpsx_data());
+  with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
+    if (in_memory && tiles > 0 && tma_can_read(left) && tma_can_read(right))
+      M::run_tma(left, right, product, block, memory, thread, tiles, !D.mpsx_accumulates());
+    else if (tiles > 0)
+      M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
+  });
+}
+// Adds all products of `steps` to `sums`. TMA must be able to read the matrices.
+template <matmul2d_descriptor D, class Scope, class A, class Steps, int N>
+MPSX_FN void warpgroup_multiply_steps(const A& left, const A& right, const Steps& steps, int thread, float (&sums)[N]) {
+  typedef warpgroup_multiplier<D, Scope, typename A::value_type> M;
+  const unsigned memory = staging_memory<Scope, M::shape::kTmaBytes>();
+  const int tiles = tile_walk<Steps, 64>::tiles(steps);
+  with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
+    if (tiles > 0) M::run_tma(left, right, steps, block, memory, thread, tiles, false);
+  });
 }
 }  // namespace mpsx

@@ -51,12 +51,12 @@ struct tf32_multiplier {
             {32, unsigned(K_MAJOR ? W : 32)}};
   }
   template <bool K_MAJOR, int W>
-  static MPSX_FN void load(unsigned to, const void* map, int k, unsigned barrier) {
+  static MPSX_FN void load(unsigned to, const void* map, int row, int k, unsigned barrier) {
     if constexpr (K_MAJOR) {
-      load_box(to, map, k, 0, barrier);
+      load_box(to, map, k, row, barrier);
     } else {
 #pragma unroll
-      for (int b = 0; b < W / 32; ++b) load_box(to + unsigned(b) * 4096, map, b * 32, k, barrier);
+      for (int b = 0; b < W / 32; ++b) load_box(to + unsigned(b) * 4096, map, row + b * 32, k, barrier);
     }
   }
   // Fills a raw tile from a tensor with any strides. Each thread copies one float at a time.
@@ -143,9 +143,11 @@ struct tf32_multiplier {
     }
   }
 
-  template <class A, class B>
-  static MPSX_FN void run(const A& left, const B& right, float (&sums)[kSums], unsigned memory, int thread,
-                          unsigned tiles) {
+  // If there are several products, TMA must be able to read the operands.
+  template <class A, class B, class Steps>
+  static MPSX_FN void run(const A& left, const B& right, const Steps& steps, float (&sums)[kSums], unsigned memory,
+                          int thread, unsigned tiles) {
+    tile_walk<Steps, kDepth> walk(steps);  // the next tile to load
     const int lane = thread % 32, warp = thread / 32;
     const bool left_shared = __nvvm_isspacep_shared(left.mpsx_data());
     const bool right_shared = __nvvm_isspacep_shared(right.mpsx_data());
@@ -183,17 +185,16 @@ struct tf32_multiplier {
     const auto load_tile = [&](unsigned tile) __attribute__((always_inline)) {
       if (tile >= tiles) return;
       const unsigned to = raw_tile(memory, tile), barrier = full(memory, tile);
-      const int k = int(tile) * kDepth;
       if (by_tma) {
         if (thread == 0) {
           mbarrier_expect(barrier, kStageBytes);
-          load<!kTransposeA, kM>(to, left_map, k, barrier);
-          load<kTransposeB, kN>(to + kLeftBytes, right_map, k, barrier);
+          load<!kTransposeA, kM>(to, left_map, walk.left_row(), walk.left_column(), barrier);
+          load<kTransposeB, kN>(to + kLeftBytes, right_map, walk.right_row(), walk.right_column(), barrier);
         }
         __nvvm_bar_warp_sync(~0u);
       } else {
-        copy<!kTransposeA, kM>(to, left, k, thread, left_shared);
-        copy<kTransposeB, kN>(to + kLeftBytes, right, k, thread, right_shared);
+        copy<!kTransposeA, kM>(to, left, walk.left_column(), thread, left_shared);
+        copy<kTransposeB, kN>(to + kLeftBytes, right, walk.right_column(), thread, right_shared);
         if (left_shared || right_shared) {
           __asm__ volatile("cp.async.wait_all;" ::: "memory");
           mbarrier_arrive(barrier);
@@ -201,6 +202,7 @@ struct tf32_multiplier {
           __asm__ volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
         }
       }
+      walk.next();
     };
 #pragma unroll 1
     for (unsigned t = 0; t < unsigned(kStages); ++t) load_tile(t);
@@ -256,9 +258,9 @@ struct tf32_multiplier {
 
 // Recomputes every NaN in the result from the original floats, because splitting an infinity produces NaN. `start`
 // contains the initial values of the accumulators.
-template <matmul2d_descriptor D, class L, class A, class B>
-MPSX_FN void recompute_nan(const A& left, const B& right, int thread, int depth, const float (&start)[L::kCapacity],
-                           float (&sums)[L::kCapacity]) {
+template <matmul2d_descriptor D, class L, class A, class B, class Steps>
+MPSX_FN void recompute_nan(const A& left, const B& right, const Steps& steps, int thread,
+                           const float (&start)[L::kCapacity], float (&sums)[L::kCapacity]) {
   static_assert(L::kCapacity <= 64, "a bit per element");
   unsigned long nan = 0;
 #pragma unroll
@@ -274,9 +276,14 @@ MPSX_FN void recompute_nan(const A& left, const B& right, int thread, int depth,
       for (int i = 0; i < L::kCapacity; ++i) sum = i == n ? start[i] : sum;
     }
 #pragma unroll 1
-    for (int k = 0; k < depth; ++k)
-      sum = __builtin_fmaf(D.transpose_left ? a.get(k, row) : a.get(row, k),
-                           D.transpose_right ? b.get(column, k) : b.get(k, column), sum);
+    for (int step = 0; step < steps.count(); ++step) {
+      const int m = row + int(steps.left_row(step)), n = column + int(steps.right_row(step));
+      const int first = int(steps.right_column(step));
+#pragma unroll 1
+      for (int k = 0; k < steps.depth(); ++k)
+        sum = __builtin_fmaf(D.transpose_left ? a.get(k, m) : a.get(m, k),
+                             D.transpose_right ? b.get(n, first + k) : b.get(first + k, n), sum);
+    }
 #pragma unroll  // a variable index would put the array in local memory
     for (int i = 0; i < L::kCapacity; ++i) sums[i] = i == n ? sum : sums[i];
   }
@@ -296,17 +303,17 @@ constexpr bool uses_tf32_warpgroups() {
   }
 }
 
-template <matmul2d_descriptor D, class Scope, class A, class B, int N>
-MPSX_FN void tf32_warpgroup_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
+template <matmul2d_descriptor D, class Scope, class A, class B, class Steps, int N>
+MPSX_FN void tf32_warpgroup_multiply(const A& left, const B& right, const Steps& steps, int thread, float (&sums)[N]) {
   typedef tf32_multiplier<D, Scope> M;
   typedef typename M::L L;
   const unsigned memory = staging_memory<Scope, M::kBytes>();
-  const int depth = depth_of<D>(left, right);
-  if (depth <= 0) return;
+  const int tiles = tile_walk<Steps, M::kDepth>::tiles(steps);
+  if (tiles <= 0) return;
   float start[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) start[i] = sums[i];
-  M::run(left, right, sums, memory, thread, unsigned(depth + M::kDepth - 1) / M::kDepth);
-  recompute_nan<D, L>(left, right, thread, depth, start, sums);
+  M::run(left, right, steps, sums, memory, thread, unsigned(tiles));
+  recompute_nan<D, L>(left, right, steps, thread, start, sums);
 }
 }  // namespace mpsx

@@ -1,0 +1,41 @@
+// Where the tiles of an operation start in its operands.
+#pragma once
+
+namespace mpsx {
+// An operation that multiplies its whole operands once. multiply_steps() passes a kernel's own type instead
+// (metal/lib/multiply_steps.h), which describes a sum of several products.
+struct single_product {
+  int k;
+  MPSX_FN int count() const { return 1; }
+  MPSX_FN int depth() const { return k; }
+  MPSX_FN int left_row(int) const { return 0; }
+  MPSX_FN int right_row(int) const { return 0; }
+  MPSX_FN int right_column(int) const { return 0; }
+};
+
+// Visits the tiles of all products in order. Each tile covers DEPTH steps of k.
+template <class Steps, int DEPTH>
+class tile_walk {
+ public:
+  explicit MPSX_FN tile_walk(const Steps& steps) : steps_(steps), depth_(steps.depth()) { start(0); }
+  static MPSX_FN int tiles(const Steps& steps) { return steps.count() * ((steps.depth() + DEPTH - 1) / DEPTH); }
+  MPSX_FN int left_row() const { return left_row_; }
+  MPSX_FN int left_column() const { return k_; }
+  MPSX_FN int right_row() const { return right_row_; }
+  MPSX_FN int right_column() const { return right_column_ + k_; }
+  MPSX_FN void next() {
+    k_ += DEPTH;
+    if (k_ >= depth_ && step_ + 1 < steps_.count()) start(step_ + 1);
+  }
+
+ private:
+  MPSX_FN void start(int step) {
+    step_ = step, k_ = 0;
+    left_row_ = int(steps_.left_row(step));
+    right_row_ = int(steps_.right_row(step));
+    right_column_ = int(steps_.right_column(step));
+  }
+  const Steps& steps_;
+  int depth_, step_, k_, left_row_, right_row_, right_column_;
+};
+}  // namespace mpsx
