@@ -64,6 +64,120 @@ assert len(pools) == 2, log
 print("compared")
 """
 
+# Indices that differ between rows, between the elements of a row, under a mask, and in a store. No loop returns early.
+INDICES = """
+import torch.nn.functional as F
+from torch._inductor.utils import run_and_get_code
+
+import mpsx
+
+table, column = torch.randn(10, 64, device="mpsx"), torch.randn(10, device="mpsx")
+x, zeros = torch.randn(64, device="mpsx"), torch.zeros(10, device="mpsx")
+CASES = [(lambda i: table[i] * 2, 1), (lambda i: F.layer_norm(table[i], (64,)), 3), (lambda i: column[i].sum(), 1),
+         (lambda i: column[i.view(2, 32).t().contiguous()] * 2, 1), (lambda i: F.pad(column[i] * x, (8, 8)).sum(), 1),
+         (lambda i: zeros.index_put((i,), x[0] * 3) + 1, 0)]
+for number, (function, loops) in enumerate(CASES):
+    compiled = torch.compile(function)
+    for last in (9, -10, 10, -11):
+        index, valid = torch.tensor([3, 0, *[1] * 61, last], device="mpsx"), -10 <= last < 10
+        try:
+            found, (code,) = run_and_get_code(compiled, index)
+        except torch.AcceleratorError as error:
+            text = f"Index {last + 10 * (last < 0)} out of range [0, 10)"
+            assert not valid and text in str(error), (number, last, error)
+            continue
+        assert valid, (number, last)
+        torch.testing.assert_close(found.cpu(), function(index).cpu())
+        if last == 9:
+            assert "return;" not in code and code.count("vectorize(assume_safety)") == loops, (number, code)
+
+kept = torch.full((5,), 7.0, device="mpsx")
+put = torch.compile(lambda x, i, v: x.index_put_((i,), v + v))
+try:
+    put(kept, torch.tensor([1, 9], device="mpsx"), torch.ones(2, device="mpsx"))
+except torch.AcceleratorError as error:
+    assert "Index 9 out of range [0, 5)" in str(error)
+else:
+    raise AssertionError("no error")
+assert kept[torch.tensor([0, 2, 3, 4])].tolist() == [7] * 4, kept  # the value for index 9 is nowhere
+
+@torch.compile
+def checked(x):
+    torch.ops.aten._assert_async.msg((x > 0).all(), 'expected "positive" numbers')
+    return x + 1
+
+checked(x.abs() + 1).cpu()
+try:
+    checked(-x.abs()).cpu()
+except (torch.AcceleratorError, RuntimeError) as error:
+    assert 'expected "positive" numbers' in str(error)
+else:
+    raise AssertionError("no error")
+print("compared")
+"""
+
+# The second pass over a row reuses the values of the first one.
+PASSES = """
+import torch.nn.functional as F
+from torch._inductor.utils import run_and_get_code
+
+import mpsx
+
+def normalized(x):
+    kept = F.dropout(x, 0.25)
+    return F.layer_norm(kept + 1, (x.shape[-1],)), kept.sum(-1)
+
+x = torch.randn(40, 768, device="mpsx")
+torch.manual_seed(1)
+(found, total), (code,) = run_and_get_code(torch.compile(normalized), x)
+assert code.count("rand(") == 1, code
+torch.manual_seed(1)
+kept = torch.compile(lambda x: F.dropout(x, 0.25))(x)
+torch.testing.assert_close(found, F.layer_norm(kept + 1, (768,)))
+torch.testing.assert_close(total, kept.sum(-1))
+print("compared")
+"""
+
+# One innermost loop has no divisor that is a good block, and its outer loop leaves a remainder.
+BLOCKS = """
+from torch._inductor.utils import run_and_get_code
+
+import mpsx
+
+def padded(x):
+    return torch.zeros(3, 7, x.shape[-1], device="mpsx").slice_scatter(x * 2, 1, 0, 7, 3) - 1
+
+for length in (30522, 5087, 4096, 997, 37, 16):
+    x = torch.randn(3, 3, length)
+    found, (code,) = run_and_get_code(torch.compile(padded), x.to("mpsx"))
+    want = torch.full((3, 7, length), -1.0)
+    want[:, ::3] = x * 2 - 1
+    assert torch.equal(found.cpu(), want) and "vectorize(assume_safety)" in code, (length, code)
+x = torch.randn(5, 24, 11, 32)
+for order in (0, 2, 1, 3), (3, 1, 0, 2), (2, 3, 1, 0):
+    found = torch.compile(lambda x: (x.permute(order) + 1).contiguous())(x.to("mpsx"))
+    assert torch.equal(found.cpu(), (x + 1).permute(order)), order
+print("compared")
+"""
+
+
+def test_indices() -> None:
+    """Loops with checks of indices are vectorized, and errors report the index and the size."""
+    done = run_in_subprocess(INDICES, MPSX_DRIVER="host")
+    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_two_passes() -> None:
+    """A kernel that normalizes rows draws its random numbers once."""
+    done = run_in_subprocess(PASSES, MPSX_DRIVER="host")
+    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_blocks_of_loops() -> None:
+    """Threads process all elements, also where the last block of a loop is shorter."""
+    done = run_in_subprocess(BLOCKS, MPSX_DRIVER="host")
+    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+
 
 def test_layouts_of_channels() -> None:
     """Reductions of channels and changes of layout agree with the CPU, and their loops do not divide."""

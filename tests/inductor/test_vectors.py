@@ -31,7 +31,8 @@ from torch.nn import functional as F
 import mpsx
 
 table = torch.randn(10, 64, device="mpsx")
-for function in (lambda i: table[i] * 2, lambda i: F.layer_norm(table[i], (64,))):
+# The last one checks an index per element of a row. All threads must reach the barriers of its reduction.
+for function in (lambda i: table[i] * 2, lambda i: F.layer_norm(table[i], (64,)), lambda i: table[:, 0][i].sum()):
     compiled = torch.compile(function)
     for last, fails in ((9, False), (10, True), (-11, True), (-10, False)):
         index = torch.tensor([3, 0, last], device="mpsx")

@@ -19,7 +19,7 @@ from torch._inductor.codecache import CodeCacheFuture
 from ..shader.compiler import AT_ONCE
 from ..shader.kernel_library import SOURCES
 from ..shader.library import load
-from . import rows, tables
+from . import checks, rows, tables
 
 CORES = os.cpu_count() or 1
 # Each library parses its headers, which takes half a second. On few cores, compile fewer and larger libraries.
@@ -90,6 +90,7 @@ def library_source(sources: list[Source]) -> str:
     text = ["#pragma METAL fp contract(off)\n", "#include <metal_stdlib>\n",
             *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
             *(['#include "lib/vec.h"\n'] if any(source.vector_size > 1 for source in sources) else []),
+            *([f'#include "{checks.HEADER}"\n'] if any("IndexRange" in source.text for source in sources) else []),
             *([f'#include "{rows.HEADER}"\n'] if any("row_group" in source.text for source in sources) else []),
             tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip
     return "".join(text)

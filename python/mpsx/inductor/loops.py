@@ -1,8 +1,7 @@
-"""Inductor kernels for drivers that run one thread per threadgroup: loops without threadgroup memory or barriers.
+"""Inductor reductions for drivers that run one thread per threadgroup: loops without threadgroup memory or barriers.
 
 A thread reduces a row in strips of LANES elements. If loads are contiguous across columns rather than along rows, every
-LANES-th thread reduces LANES columns together. Divisions in an index are slow and hide contiguous loads, so loops whose
-indices would need divisions become nested loops, with or without a reduction.
+LANES-th thread reduces LANES columns together.
 """
 
 from __future__ import annotations
@@ -15,16 +14,15 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor.codegen.common import DTYPE_TO_COMPUTATION_DTYPE, CSEVariable, DeferredLine, IndentedBuffer
-from torch._inductor.codegen.mps import DTYPE_TO_METAL, MetalKernel
+from torch._inductor.codegen.mps import DTYPE_TO_METAL
 from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from .lanes import LANES, LaneKernel
 from .nesting import digits_of, known, loop
 
-LANES = 64
-MIN_ELEMENTS, MAX_ELEMENTS = 16, 4096  # elements per thread in a kernel without a reduction
+MAX_KEPT = 4096  # elements of a row that a thread keeps for its second pass
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,7 @@ class Accumulator:
     combine: str  # merges lane `other` into lane `lane`
     finalize: str = ""  # runs for each lane at the end
     first_pass: bool = False  # runs in an earlier loop, because other accumulators need its result
+    second_pass: str = ""  # the variable that it accumulates, if it needs the result of a first pass
 
 
 @dataclass
@@ -58,7 +57,7 @@ def _identity(of: str, dtype: torch.dtype) -> str:
     return f"metal::numeric_limits<{kind}>::{'lowest' if of == 'max' else 'max'}()"
 
 
-class LoopKernel(MetalKernel):
+class LoopKernel(LaneKernel):
     """A MetalKernel that implements reductions as loops."""
 
     max_threadgroup_size = 1
@@ -69,9 +68,6 @@ class LoopKernel(MetalKernel):
         self.entries: list[IterationRangesEntry] = []
         self.accumulators: list[Accumulator] = []
         self.contiguous = {"rows": 0, "columns": 0}  # number of contiguous loads in each direction
-        self.elements_per_thread = 1  # more than 1 only in a kernel without a reduction
-        self.column_entries: list[IterationRangesEntry] = []
-        self.contiguous_columns = False  # whether a thread's columns are contiguous in every index variable
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
         """Emit a load, and count whether it is contiguous along rows or columns."""
@@ -82,21 +78,6 @@ class LoopKernel(MetalKernel):
             if any(n.is_reduction for n in nodes) and unit:
                 self.contiguous["rows" if any(unit) else "columns"] += 1
         return super().load(name, index)
-
-    def prepare_indexing(self, index: sympy.Expr) -> sympy.Expr:
-        """Simplify an index. Assign each quotient and remainder of an index variable to a new variable."""
-        index = super().prepare_indexing(index)
-        for part in index.atoms(FloorDiv, ModularIndexing):
-            node = self.range_tree_nodes.get(part.args[0])
-            if node is None or not known(*part.args[1:], node.divisor, node.length):
-                continue
-            divisor = part.args[1]
-            length = part.args[2] if isinstance(part, ModularIndexing) else node.length // divisor
-            if node.length % (divisor * length) == 0:
-                entry = node.root.lookup(node.divisor * divisor, length)
-                entry.codegen()
-                index = index.subs(part, entry.symbol())
-        return index
 
     def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
         """Collect the index variables. Loops over reduced dimensions define the variables of these dimensions."""
@@ -175,7 +156,7 @@ class LoopKernel(MetalKernel):
         self._accumulate({mean: ("float", "0")}, f"{mean}[lane] += {value};", f"{mean}[lane] += {mean}[other];",
                      finalize=f"{mean}[lane] /= {count};", first_pass=True)  # fmt: skip
         self._accumulate({acc: ("float", "0")}, f"{acc}[lane] += ({value} - {mean}[lane]) * ({value} - {mean}[lane]);",
-                     f"{acc}[lane] += {acc}[other];")  # fmt: skip
+                     f"{acc}[lane] += {acc}[other];", second_pass=str(value))  # fmt: skip
         return tuple(self._result(text, torch.float32) for text in (f"{mean}[lane]", f"{acc}[lane]", count))
 
     def codegen_body(self) -> None:
@@ -209,58 +190,12 @@ class LoopKernel(MetalKernel):
             self.stages = []
         elif not self.features.is_reduction():
             self._nest_loops()
-        attribute = "[[max_total_threads_per_threadgroup(1)]] " if self.elements_per_thread > 1 else ""
+        body, self.body = self.body, IndentedBuffer()
+        self.body.writelines(self.check_definitions())
+        self.body.splice(body)
+        self.body.writelines(self.check_reports())
+        attribute = "[[max_total_threads_per_threadgroup(1)]] " if self.threads else ""
         return super().codegen_kernel(*args).replace("kernel void", f"{attribute}kernel void")
-
-    def call_kernel(self, *args: Any, **kwargs: Any) -> None:
-        """Emit a launch with one thread per `elements_per_thread` elements."""
-        trees = self.active_range_trees() if self.elements_per_thread > 1 else []  # there is exactly one
-        for tree in trees:
-            tree.numel //= self.elements_per_thread
-        super().call_kernel(*args, **kwargs)
-        for tree in trees:
-            tree.numel *= self.elements_per_thread
-
-    def _nest_loops(self) -> None:
-        """Let each thread of a kernel without a reduction process all elements of an innermost loop. If that loop is
-        short, such as one over the elements of a filter, the loop over lanes is the one around it."""
-        trees, entries = self.active_range_trees(), [*self.range_tree_nodes.values()]
-        digits = digits_of(trees[0], entries) if len(trees) == 1 else None
-        if not digits or len(digits) == 1:
-            return
-        inner = 0 if digits[0][1] >= MIN_ELEMENTS else 1  # number of loops inside a thread, besides the one over lanes
-        stride, length = digits[inner]
-        count = max(d for d in sympy.divisors(length) if d * stride <= MAX_ELEMENTS)
-        if count < MIN_ELEMENTS:
-            return
-        if count < length:
-            digits[inner : inner + 1] = [(stride, count), (stride * count, length // count)]
-        code, body = IndentedBuffer(), self.body
-        self.elements_per_thread = stride * count
-        (tree,) = trees
-        names = [f"{tree.prefix}digit_{i}" for i in range(len(digits))]
-        for name, (stride, length) in zip(names[inner + 1 :], digits[inner + 1 :], strict=True):
-            digit = f"{self.index_dtype}({tree.name}) / {stride // self.elements_per_thread} % {length}"
-            code.writeline(f"const {self.index_dtype} {name} = {digit};")
-        code.writeline(f"constexpr int lanes = {count};")
-        self.indexing_code.clear()
-        with ExitStack() as stack:
-            for name, (_, length) in zip(names[:inner], digits[:inner], strict=True):
-                stack.enter_context(loop(code, f"for (int {name} = 0; {name} < {length}; ++{name}) {{"))
-            stack.enter_context(self._lanes(code, None))
-            code.writeline(f"const int {names[inner]} = lane;")
-            code.writelines(self._index_variables(tree, entries, digits, names))
-            code.splice(body)
-        self.body = code
-
-    def _numel(self, tree: IterationRangesRoot) -> str:
-        return str(tree.numel) if known(tree.numel) else f"{self.index_dtype}({tree.prefix}numel)"
-
-    def _lane_count(self, numel: str, first: str, block: int = LANES) -> str:
-        """Return the definition of `lanes`, the number of elements from `first` on, at most `block`."""
-        if numel.isdigit() and int(numel) % block == 0:  # the compiler unrolls loops of constant length
-            return f"constexpr int lanes = {block};"
-        return f"const int lanes = int(metal::min({self.index_dtype}({block}), {self.index_dtype}({numel} - {first})));"
 
     def _columns(self) -> IterationRangesRoot | None:
         """Return the range over columns if one thread should reduce LANES of them, otherwise None."""
@@ -296,32 +231,51 @@ class LoopKernel(MetalKernel):
         if self.contiguous_columns:
             code.writelines(f"const {self.index_dtype} first_{e.name} = {e.name};" for e in self._unit_columns())
         self._reduce(code, first, columns)
-        with self._lanes(code, columns):
-            code.splice(first.epilogue)
+        with self._lanes(code, columns) as lanes:
+            lanes.splice(first.epilogue)
             for stage in others:
-                code.splice(stage.body)
-                code.splice(stage.epilogue)
+                lanes.splice(stage.body)
+                lanes.splice(stage.epilogue)
         return code
 
     def _reduce(self, code: IndentedBuffer, stage: Stage, columns: IterationRangesRoot | None) -> None:
         """Emit the loops of a stage, then combine its accumulators."""
-        for first_pass in (True, False):
-            accumulators = [a for a in stage.accumulators if a.first_pass == first_pass]
-            if first_pass and not accumulators:
-                continue
-            for name, (kind, init) in ((n, t) for a in accumulators for n, t in a.arrays.items()):
-                code.writeline(f"{kind} {name}[{LANES}];")
-                code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {init};")
-            with self._loops(code, stage.entries, columns):
-                # Omit stores from the first pass, because the second pass would read the stored values.
-                lines = [line for line in stage.body._lines if not (first_pass and isinstance(line, DeferredLine))]
-                code.writelines([*lines, *(a.update for a in accumulators)])
-            for a in accumulators:
-                self._finalize(code, a, columns is None)
+        accumulators, lines = stage.accumulators, stage.body._lines
+        first, second = [a for a in accumulators if a.first_pass], [a for a in accumulators if a.second_pass]
+        if not first:
+            self._pass(code, stage, columns, accumulators, lines)
+        elif columns is None and self._keeps_rows():
+            once = [a for a in accumulators if a not in second]
+            values = dict.fromkeys(a.second_pass for a in second)
+            code.writelines(f"float row_of_{value}[{self._row().numel}];" for value in values)
+            kept = [f"row_of_{value}[{self._row().name}] = {value};" for value in values]
+            self._pass(code, stage, columns, once, [*lines, *kept])
+            loads = [f"const float {value} = row_of_{value}[{self._row().name}];" for value in values]
+            self._pass(code, stage, columns, second, loads)
+        else:
+            # Omit stores from the first pass, because the second pass would read the stored values.
+            self._pass(code, stage, columns, first, [line for line in lines if not isinstance(line, DeferredLine)])
+            self._pass(code, stage, columns, [a for a in accumulators if a not in first], lines)
 
-    def _unit_columns(self) -> list[IterationRangesEntry]:
-        """Return the index variables that differ between adjacent columns."""
-        return [e for e in self.column_entries if e.divisor == 1]
+    def _pass(self, code: IndentedBuffer, stage: Stage, columns: IterationRangesRoot | None,
+              accumulators: list[Accumulator], lines: list[Any]) -> None:  # fmt: skip
+        """Emit a loop that runs some lines and accumulates, then combine the lanes."""
+        for name, (kind, init) in ((n, t) for a in accumulators for n, t in a.arrays.items()):
+            code.writeline(f"{kind} {name}[{LANES}];")
+            code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {init};")
+        with self._loops(code, stage.entries, columns) as body:
+            body.writelines([*lines, *(a.update for a in accumulators)])
+        for a in accumulators:
+            self._finalize(code, a, columns is None)
+
+    def _row(self) -> IterationRangesRoot:
+        """Return the last range over reduced elements."""
+        return [tree for tree in self.range_trees if tree.is_reduction][-1]
+
+    def _keeps_rows(self) -> bool:
+        """Return whether a row is short enough to keep its values between two passes."""
+        rows = [tree for tree in self.range_trees if tree.is_reduction]
+        return len(rows) == 1 and known(rows[0].numel) and rows[0].numel <= MAX_KEPT
 
     @staticmethod
     def _finalize(code: IndentedBuffer, a: Accumulator, combine: bool) -> None:
@@ -337,26 +291,10 @@ class LoopKernel(MetalKernel):
             code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {a.finalize}")
 
     @contextmanager
-    def _lanes(self, code: IndentedBuffer, columns: IterationRangesRoot | None) -> Iterator[None]:
-        """Emit the loop over lanes. If `columns` is set, each lane uses the grid position of its column."""
-        if not {"error", "atomic"} & self.headers:  # no early exit, and no two lanes write the same element
-            code.writeline("#pragma clang loop vectorize(assume_safety)")
-        code.writeline("for (int lane = 0; lane < lanes; ++lane) {")
-        with code.indent():
-            if columns:
-                code.writeline(f"const {self.index_dtype} {columns.name} = first + lane;")
-                if self.contiguous_columns:  # all other index variables are the same for all lanes
-                    code.writelines(f"const {self.index_dtype} {e.name} = first_{e.name} + lane;"
-                                    for e in self._unit_columns())  # fmt: skip
-                else:
-                    code.splice(self.indexing_code)
-            yield
-        code.writeline("}")
-
-    @contextmanager
     def _loops(self, code: IndentedBuffer, entries: list[IterationRangesEntry],
-               columns: IterationRangesRoot | None) -> Iterator[None]:  # fmt: skip
-        """Emit loops over all elements of a row. The innermost loop is the one over lanes."""
+               columns: IterationRangesRoot | None) -> Iterator[IndentedBuffer]:  # fmt: skip
+        """Emit loops over all elements of a row, with the lines written to the result. The innermost loop is the one
+        over lanes."""
         trees = [t for t in self.range_trees if t.is_reduction]
         with ExitStack() as stack:
             for tree in trees:
@@ -372,24 +310,8 @@ class LoopKernel(MetalKernel):
                     head = f"for ({self.index_dtype} base = 0; base < {counts[0]}; base += {LANES}) {{"
                     stack.enter_context(loop(code, head))
                     code.writeline(self._lane_count(counts[0], "base"))
-                if tree is trees[-1]:
-                    stack.enter_context(self._lanes(code, columns))
+                body = stack.enter_context(self._lanes(code, columns)) if tree is trees[-1] else code
                 if strip:
-                    code.writeline(f"const {self.index_dtype} {names[0]} = base + lane;")
-                code.writelines(self._index_variables(tree, entries, digits, names))
-            yield
-
-    def _index_variables(self, tree: IterationRangesRoot, entries: list[IterationRangesEntry],
-                   digits: list[tuple[int, int]] | None, names: list[str]) -> Iterator[str]:  # fmt: skip
-        """Yield definitions of the index variables that a stage uses."""
-
-        def weighted(divisor: Any, length: Any) -> str:
-            pairs = ((stride, name) for (stride, _), name in zip(digits, names, strict=True))
-            within = [(stride // divisor, name) for stride, name in pairs if divisor <= stride < divisor * length]
-            return " + ".join(f"{weight} * {name}" if weight > 1 else name for weight, name in within) or "0"
-
-        yield f"const {self.index_dtype} {tree.name} = {weighted(1, tree.numel) if digits else names[0]};"
-        for e in entries:
-            if e.root is tree:
-                value = weighted(e.divisor, e.length) if digits else self.sexpr(self.rename_indexing(e.expr))
-                yield f"const {self.index_dtype} {e.name} = {value};"
+                    body.writeline(f"const {self.index_dtype} {names[0]} = base + lane;")
+                body.writelines(self._index_variables(tree, entries, digits, names))
+            yield body

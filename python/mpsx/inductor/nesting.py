@@ -1,14 +1,15 @@
-"""Nested loops whose variables replace divisions and remainders in an index."""
+"""Nested loops whose variables replace divisions and remainders in an index, and the code that can leave a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
 import sympy
-from torch._inductor.codegen.common import IndentedBuffer
+from torch._inductor.codegen.common import DeferredLine, IndentedBuffer
 from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot
 
 
@@ -39,3 +40,29 @@ def digits_of(tree: IterationRangesRoot, entries: list[IterationRangesEntry]) ->
     if any(b % a for a, b in pairwise(ordered)):
         return None
     return [(a, b // a) for a, b in pairwise(ordered)] or [(1, 1)]
+
+
+def text_of(line: Any) -> str:
+    """Return the text of a line of an IndentedBuffer."""
+    return line.line if isinstance(line, DeferredLine) else line if isinstance(line, str) else ""
+
+
+def invariant(lines: Sequence[Any], varying: set[str], written: set[str]) -> tuple[list[Any], list[Any]]:
+    """Split the body of a loop into lines that may run before the loop, and the others.
+
+    `varying` contains the names of variables that differ between iterations, and `written` those of pointers to buffers
+    that the loop may write to. Only definitions and checks outside of blocks can leave the loop.
+    """
+    before, inside, varying, depth = [], [], set(varying), 0
+    for line in lines:
+        text = text_of(line)
+        found = re.fullmatch(r"\s*(?:(?:const )?\w+ (\w+) = (.*);|\w+\.check\((\w+)\);)", text)
+        names = set(re.findall(r"\w+", text))
+        if depth == 0 and found and not isinstance(line, DeferredLine) and not names & (varying | written):
+            before.append(line)
+            continue
+        declared = re.match(r"\s*(?:const )?\w+ (\w+)(?: =|;)", text)
+        varying |= {declared[1]} if declared else set()
+        depth += text.count("{") - text.count("}")
+        inside.append(line)
+    return before, inside

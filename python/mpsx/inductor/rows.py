@@ -19,9 +19,10 @@ from torch._inductor.codegen.common import DTYPE_TO_COMPUTATION_DTYPE, CSEVariab
 from torch._inductor.codegen.simd import IterationRangesEntry
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from .nesting import known, loop
+from .checks import CheckedKernel
+from .nesting import known, loop, text_of
 from .steps import Steps
-from .vectors import VECTOR_BYTES, Access, AccessKernel, Irregular, replaced, text_of, with_late_load
+from .vectors import VECTOR_BYTES, Access, AccessKernel, Irregular, replaced, with_late_load
 
 HEADER = "lib/generated_rows.h"
 MAX_THREADS, SIMD_WIDTH = 1024, 32
@@ -54,7 +55,7 @@ class Shape:
     is_exact: bool  # whether every thread always has `batch` vectors
 
 
-class RowKernel(AccessKernel):
+class RowKernel(CheckedKernel, AccessKernel):
     """A MetalKernel that reduces one row per threadgroup."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -221,6 +222,7 @@ class RowKernel(AccessKernel):
                          f"row_thread % {SIMD_WIDTH}, {SIMD_WIDTH}}};"])  # fmt: skip
         code.writelines(f"threadgroup {kind} {scratch(kind)}[kScratch];"
                         for kind in dict.fromkeys(r.kind for r in self.reductions.values()))  # fmt: skip
+        code.writelines(self.check_definitions())
         lines = self._without_uniform_loads(code)
         for access in self.vectors:
             if not access.is_store:
@@ -236,15 +238,15 @@ class RowKernel(AccessKernel):
             text = reduction.value if reduction else text_of(line)
             if pending and set(re.findall(r"\w+", text)) & {r.result for r in pending}:
                 self._pass(code, [x for x in body if not isinstance(x, DeferredLine)], pending)
-                body, pending = without_checks(body), []
+                pending = []
             if reduction:
                 pending.append(reduction)
             else:
                 body.append(line)
         if pending:
             self._pass(code, [x for x in body if not isinstance(x, DeferredLine)], pending)
-            body = without_checks(body)
         self._store_results(code, body)
+        code.writelines(self.check_reports())
         return code
 
     def _without_uniform_loads(self, code: IndentedBuffer) -> list[Any]:
@@ -335,8 +337,8 @@ class RowKernel(AccessKernel):
     def _store_results(self, code: IndentedBuffer, lines: Sequence[Any]) -> None:
         """Emit the stores: those of elements in a pass, and those of the row's results by one thread."""
         once = f"if ({self.row.name} == 0) "
-        of_row = [f"{a.pointer}[{self.index_to_str(a.index)}]" for a in self.uniform if a.is_store]
-        lines = [line._new_line(once + line.line) if text_of(line).startswith(tuple(of_row)) else line
+        of_row = [f"{a.pointer}[{self.index_to_str(a.index)}] = " for a in self.uniform if a.is_store]
+        lines = [line._new_line(once + line.line) if any(store in text_of(line) for store in of_row) else line
                  for line in lines]  # fmt: skip
         stores = [line for line in lines if isinstance(line, DeferredLine)]
         if any(not line.line.startswith(once) for line in stores):
@@ -354,19 +356,13 @@ def scratch(kind: str) -> str:
 
 
 def needed(lines: Sequence[Any], values: Sequence[str]) -> list[Any]:
-    """Return the lines without the variables that neither the other lines nor some values use."""
+    """Return the lines without the variables that neither the other lines nor some values use, and without the checks
+    of these variables."""
     names, found = set(re.findall(r"\w+", " ".join(values))), []
     for line in reversed(lines):
         text = text_of(line)
-        definition = re.match(r" *auto (\w+) = ", text)
-        if not definition or definition[1] in names:
+        optional = re.match(r" *auto (\w+) = | *\w+\.check\((\w+)\);", text)
+        if not optional or optional[1] in names or optional[2] in names:
             names |= set(re.findall(r"\w+", text))
             found.append(line)
     return found[::-1]
-
-
-def without_checks(lines: Sequence[Any]) -> list[Any]:
-    """Return the lines without the blocks that report an index out of bounds, which an earlier pass has done."""
-    reports = [i for i, line in enumerate(lines) if text_of(line).lstrip().startswith("TORCH_REPORT_ERROR")]
-    blocks = {i + offset for i in reports for offset in (-1, 0, 1, 2)}  # if (…) {, the report, return;, }
-    return [line for i, line in enumerate(lines) if i not in blocks]

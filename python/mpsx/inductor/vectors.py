@@ -19,7 +19,7 @@ from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBu
 from torch._inductor.codegen.mps import MetalKernel
 from torch._inductor.virtualized import V
 
-from .nesting import known
+from .nesting import known, text_of
 from .steps import Steps, Variable, Varying, is_value
 
 VECTOR_BYTES = 16
@@ -212,11 +212,6 @@ class VectorKernel(AccessKernel):
                 yield entry.divisor
             elif entry.length != entry.root.numel:
                 yield entry.length
-
-
-def text_of(line: Any) -> str:
-    """Return the text of a line of an IndentedBuffer."""
-    return line.line if isinstance(line, DeferredLine) else line if isinstance(line, str) else ""
 
 
 def with_late_load(lines: Sequence[Any], element: str, load: str) -> list[Any]:
