@@ -160,6 +160,29 @@ for order in (0, 2, 1, 3), (3, 1, 0, 2), (2, 3, 1, 0):
 print("compared")
 """
 
+# Concatenations write each input in a loop of its own, and the loop that uses a sum with a product adds it.
+CHOICES = """
+import torch.nn.functional as F
+from torch._inductor.utils import run_and_get_code
+
+import mpsx
+
+def joined(x, y):
+    return torch.cat([x * 2, y.t() + 1, x - y.t()], 1) * 3
+
+def added(x, y):
+    return F.gelu(x @ y + x), torch.addmm(x[0], x, y)
+
+x, y = torch.randn(64, 64, device="mpsx"), torch.randn(64, 64, device="mpsx")
+found, (code,) = run_and_get_code(torch.compile(joined), x, y)
+assert torch.equal(found, joined(x, y)) and " if (" not in code, code
+found, (code,) = run_and_get_code(torch.compile(added), x, y)
+for a, b in zip(found, added(x, y)):
+    torch.testing.assert_close(a, b)
+assert code.count("extern_kernels.mm(") == 1 and code.count("extern_kernels.addmm(") == 1, code
+print("compared")
+"""
+
 
 def test_indices() -> None:
     """Loops with checks of indices are vectorized, and errors report the index and the size."""
@@ -176,6 +199,12 @@ def test_two_passes() -> None:
 def test_blocks_of_loops() -> None:
     """Threads process all elements, also where the last block of a loop is shorter."""
     done = run_in_subprocess(BLOCKS, MPSX_DRIVER="host")
+    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_choices() -> None:
+    """Concatenations have no branches. GEMMs add vectors but not matrices."""
+    done = run_in_subprocess(CHOICES, MPSX_DRIVER="host")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
 
 

@@ -28,7 +28,7 @@ from torch.utils._ordered_set import OrderedSet
 from .. import _runtime
 from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
-from . import coalescing, collector, loops, lowerings, replay, rows, vectors
+from . import choices, coalescing, collector, loops, lowerings, replay, rows, vectors
 from .kernels import Kernels
 from .nesting import known
 from .overrides import Overrides
@@ -255,5 +255,6 @@ custom_backend_passes["mpsx cache key"] = _CacheKey()
 register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())
 lowerings.install()
+choices.install()
 replay.install()
 collector.install()
