@@ -94,6 +94,8 @@ inline double simdgroup_time(double macs, int64_t outputs, int64_t channels, dou
   const double rate = element_size == 4 ? tuned.conv_simdgroup_rate_f32 : tuned.conv_simdgroup_rate_16bit;
   return 10 + padded_macs(macs, outputs, channels, element_size) / (rate * conv_cores());
 }
+// Strided transposed convolutions write and read columns in float32 (col2im.h).
+inline double simdgroup_columns_time(double macs, int64_t channels) { return copy_time(8 * macs / double(channels)); }
 // A weight gradient also loads the output gradient's positions.
 inline double simdgroup_weight_time(double macs, int64_t outputs, int64_t channels, double positions,
                                     double element_size) {
