@@ -150,9 +150,10 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
     return (complete ? 0 : copy_time(double(out.numel()) * size)) + choose_conv_tile(work, size_t(size)).time +
            copy_time(weights * 2 * size);
   });
-  const bool strided = w.stride[0] * w.stride[1] * w.stride[2] > 1;
-  const double simdgroup = simdgroup_time(macs, grouped.group_outputs, grouped.group_channels, size) +
-                           (backward && strided ? simdgroup_columns_time(macs, grouped.group_channels) : 0);
+  const int64_t outputs = grouped.group_outputs, channels = grouped.group_channels;
+  const bool uses_columns = backward && w.stride[0] * w.stride[1] * w.stride[2] > 1;
+  const double simdgroup = uses_columns ? simdgroup_columns_time(macs, outputs, channels, weight[0][0].numel(), size)
+                                        : simdgroup_time(macs, outputs, channels, size);
   if (!plan || !steps_are_rows(*plan) || (!forced && plan->time > simdgroup)) return false;
   const Tensor pixels = pack_pixels(source, plan->grid, grouped.matrices);
   if (!complete && bias.defined())
