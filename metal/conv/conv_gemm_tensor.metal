@@ -227,8 +227,8 @@ inline ConvPixelVector pixel_vector(uint n, constant ConvPackParams& p) {
           plane * p.plane_pixels + row * p.grid.pitch[2] + x + uint(p.padding[2])};
 }
 
-// Packs a tensor whose rows are contiguous and consist of whole vectors of V pixels. Some threadgroups each transpose a
-// tile of the source in threadgroup memory, in words of one or two channels. The others set the padding to zero.
+// Packs a tensor whose rows are contiguous and consist of whole vectors of V pixels. The first threadgroups copy the
+// source, and transpose it in threadgroup memory, in words of one or two channels. The rest write zeros to the padding.
 // Grid: (tiles of kPackPixels source pixels, then tiles of kClearPixels packed pixels; tiles of channels; groups of the
 // convolution).
 template <typename T, uint V>

@@ -37,7 +37,8 @@ inline bool fits(const PixelGrid& grid, const Steps& steps) {
          steps.offsets.size() <= kMaxConvSteps;
 }
 
-// The layout of a packed copy of the input, and the GEMMs that read it. `time` estimates how long both take.
+// How to compute a convolution: how its input is packed, and which GEMMs read the packed input. `time` is an estimate
+// for packing and GEMMs, in microseconds.
 struct Plan {
   PixelGrid grid;
   std::vector<ConvAxes> axes;
