@@ -184,37 +184,36 @@ print("compared")
 """
 
 
+def compare(script: str) -> None:
+    done = run_in_subprocess(script, MPSX_DRIVER="host")
+    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+
+
 def test_indices() -> None:
     """Loops with checks of indices are vectorized, and errors report the index and the size."""
-    done = run_in_subprocess(INDICES, MPSX_DRIVER="host")
-    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+    compare(INDICES)
 
 
 def test_two_passes() -> None:
     """A kernel that normalizes rows draws its random numbers once."""
-    done = run_in_subprocess(PASSES, MPSX_DRIVER="host")
-    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+    compare(PASSES)
 
 
 def test_blocks_of_loops() -> None:
     """Threads process all elements, also where the last block of a loop is shorter."""
-    done = run_in_subprocess(BLOCKS, MPSX_DRIVER="host")
-    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+    compare(BLOCKS)
 
 
 def test_choices() -> None:
     """Concatenations have no branches. GEMMs add vectors but not matrices."""
-    done = run_in_subprocess(CHOICES, MPSX_DRIVER="host")
-    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+    compare(CHOICES)
 
 
 def test_layouts_of_channels() -> None:
     """Reductions of channels and changes of layout agree with the CPU, and their loops do not divide."""
-    done = run_in_subprocess(LAYOUTS, MPSX_DRIVER="host")
-    assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
+    compare(LAYOUTS)
 
 
 def test_pooling_is_eager() -> None:
     """Compiled max pooling equals the eager one bit for bit, ties included."""
-    done = run_in_subprocess(POOLING, MPSX_DRIVER="host")
-    assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]
+    compare(POOLING)

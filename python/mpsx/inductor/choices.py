@@ -9,14 +9,14 @@ import torch
 from torch._inductor import config, lowering
 from torch._inductor.fx_passes import post_grad
 
-from .. import _runtime
+from .lanes import runs_loops
 
 CAT_LIMITS = ("max_pointwise_cat_inputs", "max_complex_pointwise_cat_inputs")
 
 
-def runs_loops(device: torch.device) -> bool:
+def is_in_loops(device: torch.device) -> bool:
     """Return whether generated kernels for a device are loops over elements."""
-    return device.type == "mpsx" and _runtime.driver()["simd_width"] == 1
+    return device.type == "mpsx" and runs_loops()
 
 
 def _copy_cat_inputs() -> None:
@@ -27,7 +27,7 @@ def _copy_cat_inputs() -> None:
 
     @functools.wraps(previous)
     def lower(inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if not runs_loops(inputs[0].get_device()):
+        if not is_in_loops(inputs[0].get_device()):
             return previous(inputs, *args, **kwargs)
         with config.patch({name: 0 for name in CAT_LIMITS if hasattr(config, name)}):
             return previous(inputs, *args, **kwargs)
@@ -43,7 +43,7 @@ def _add_matrices_later() -> None:
     @functools.wraps(previous)
     def prefers_unfused(match: Any) -> bool:
         added, result = match.kwargs["inp"].meta["val"], match.output_node().meta["val"]
-        return (runs_loops(added.device) and added.shape == result.shape) or previous(match)
+        return (is_in_loops(added.device) and added.shape == result.shape) or previous(match)
 
     post_grad.should_prefer_unfused_addmm = prefers_unfused
 

@@ -30,6 +30,7 @@ from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
 from . import choices, coalescing, collector, loops, lowerings, replay, rows, vectors
 from .kernels import Kernels
+from .lanes import runs_loops
 from .nesting import known
 from .overrides import Overrides
 
@@ -96,7 +97,7 @@ class Scheduling(MetalScheduling):
     @property
     def kernel_type(self) -> type[MpsxKernel]:
         """The kernel class for the driver in use."""
-        return MpsxLoopKernel if _runtime.driver()["simd_width"] == 1 else MpsxVectorKernel
+        return MpsxLoopKernel if runs_loops() else MpsxVectorKernel
 
     def create_kernel_choices(self, kernel_features: Any, kernel_args: Any, kernel_kwargs: Any) -> list[MpsxKernel]:
         """Return the kernel to generate."""
@@ -108,7 +109,7 @@ class Scheduling(MetalScheduling):
                               *args: Any) -> tuple[dict[str, sympy.Expr], Any]:  # fmt: skip
         """Choose the index variables of a kernel. Loops need only one, because they nest by themselves: with two, the
         inner one would run over a whole dimension before the next element of the other one is accessed."""
-        if _runtime.driver()["simd_width"] == 1 and known(numel, reduction_numel):
+        if runs_loops() and known(numel, reduction_numel):
             return cls.create_tiling([numel], [reduction_numel]), None
         return super().get_tiling_and_scores(node_schedule, numel, reduction_numel, *args)
 

@@ -17,12 +17,18 @@ from torch._inductor.codegen.common import IndentedBuffer
 from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from .. import _runtime
 from .checks import CheckedKernel
 from .nesting import digits_of, invariant, known, loop, text_of
 
 LANES = 64
 MIN_ELEMENTS, MAX_ELEMENTS = 16, 4096  # elements per thread in a kernel without a reduction
 SEQUENTIAL = re.compile(r"\breturn;|::atomic_add\(")  # loops with these lines are not vectorized
+
+
+def runs_loops() -> bool:
+    """Return whether the driver runs one thread per threadgroup, so that generated kernels are loops over elements."""
+    return _runtime.driver()["simd_width"] == 1
 
 
 def split_loops(digits: list[tuple[int, int]], inner: int) -> int:

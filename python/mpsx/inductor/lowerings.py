@@ -23,9 +23,9 @@ from torch._ops import OpOverload
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Promotion
 from torch.utils._pytree import tree_leaves
 
-from .. import _runtime
 from . import foreach
 from .decompositions import DECOMPOSITIONS
+from .lanes import runs_loops
 from .overrides import METAL_TYPES, dtype_of
 from .signatures import SIGNATURES, Call
 from .tables import Row, rows
@@ -219,7 +219,7 @@ def reduces_columns(x: TensorBox, axis: Sequence[int] | None) -> bool:
     if len(sizes) - 1 in axes:
         return False
     rows = math.prod(sizes[a] for a in axes)
-    return rows >= MIN_ROWS and math.prod(sizes) >= MIN_COLUMNS * rows and _runtime.driver()["simd_width"] > 1
+    return rows >= MIN_ROWS and math.prod(sizes) >= MIN_COLUMNS * rows and not runs_loops()
 
 
 def summed(previous: Callable[..., Any]) -> Callable[..., Any]:
@@ -280,7 +280,7 @@ def _undecomposable() -> dict[OpOverload, Callable[..., Call]]:
 
 def pools_in_loops(values: Any) -> bool:
     """Return whether to call the eager kernels of pooling. Their loops have no branch per element of a window."""
-    return on_mpsx(values) and _runtime.driver()["simd_width"] == 1
+    return on_mpsx(values) and runs_loops()
 
 
 def counts_padding_of_partial_windows(values: Any) -> bool:
