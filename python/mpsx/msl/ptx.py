@@ -5,7 +5,7 @@ with the file's common part (variables, and functions that are not inlined).
 
 A library consists of lines of text, followed by the compressed units. src/driver/cuda/ptx_library.h reads it.
 
-    mpsx-ptx 2
+    mpsx-ptx 3
     compiler <description>
     unit <compressed bytes> <bytes> <bytes of the common part> <target, such as sm_80>
     constant <name> <index> <scalar or -> <components>
@@ -13,8 +13,8 @@ A library consists of lines of text, followed by the compressed units. src/drive
     end
 
 Two units with different targets may contain the same kernel. The field "staging" is the dynamic shared memory that
-tensor operations use: bytes per threadgroup and bytes per SIMD group, such as `131072:0`. A kernel needs the larger
-sum.
+tensor operations use: bytes per threadgroup, bytes per SIMD group, and the bytes that the kernel can use if no second
+threadgroup runs on the multiprocessor, such as `99328:0:198656`, or 0. A kernel needs the larger sum of the first two.
 
 A parameter is `p3`, the address of buffer 3; `v3:40:8`, the 40 bytes of buffer 3, aligned to 8; or `t1`, the offset of
 [[threadgroup(1)]]. `-` means no parameters. Tabs separate the fields."""
@@ -35,7 +35,8 @@ PARAMETER = re.compile(r"\.param \.(?:align (\d+) \.b8|[bu]64|[bu]32)[^\[\],\n]*
 LIMIT = re.compile(r"^\.visible \.global \.align 4 \.u32 mpsx_limit_(\w+) = (\d+);\n", re.M)
 TARGET = re.compile(r"^\.target (sm_\w+)", re.M)
 # Pseudo-instructions emitted by metal_stdlib/cuda/tensor/scope.h.
-STAGING = re.compile(r"\tmpsx\.staging (\d+), (\d+);\n")
+STAGING = re.compile(r"\tmpsx\.staging (\d+), (\d+), (\d+);\n")
+STAGING_SIZE = re.compile(r"mpsx\.staging_size (%\w+);")
 SIMDGROUP_STAGING = re.compile(r"mpsx\.simdgroup_staging (%\w+), (\d+);")
 HALF_MEMORY = 113 * 1024  # half the shared memory of a multiprocessor (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
 # The largest operand that register_multiply.h copies. The pipelines of the other operations need more.
@@ -101,20 +102,22 @@ class Staging:
     def __init__(self, text):
         self.per_simdgroup = max((int(m[2]) for m in SIMDGROUP_STAGING.finditer(text)), default=0)
 
-    def lower(self, text):
-        """Return the text with its pseudo-instructions replaced by PTX."""
+    def lower(self, text, is_last=False):
+        """Return the text with its pseudo-instructions replaced by PTX. `is_last` says that nothing follows the staging
+        memory, so its size is that of dynamic shared memory."""
+        text = STAGING_SIZE.sub(rf"mov.u32 \1, {'%dynamic_smem_size' if is_last else 0};", text)
         return STAGING.sub("", SIMDGROUP_STAGING.sub(rf"mov.u32 \1, {self.per_simdgroup};", text))
 
     def of_kernel(self, common, entry):
-        """Return the kernel's staging bytes per threadgroup and per SIMD group, and its number of threads (0 if that
-        may vary)."""
-        found = [(int(m[1]), int(m[2])) for text in (common, entry) for m in STAGING.finditer(text)]
+        """Return the kernel's staging bytes per threadgroup and per SIMD group, the bytes that it can use (0 if no more
+        than it needs), and its number of threads (0 if that may vary)."""
+        found = [[int(n) for n in m.groups()] for text in (common, entry) for m in STAGING.finditer(text)]
         uses_simdgroups = any(SIMDGROUP_STAGING.search(text) for text in (common, entry))
-        threads = max((threads for _, threads in found), default=0)
-        size = max((size for size, _ in found), default=0)
+        size, most, threads = (max(column) for column in zip(*found, strict=True)) if found else (0, 0, 0)
+        most = most + STAGING_ALIGNMENT if most > size else 0
         if size and any(SHARED_VARIABLE.search(text) for text in (common, entry)):
             size += STAGING_ALIGNMENT
-        return size, self.per_simdgroup * uses_simdgroups, threads
+        return size, self.per_simdgroup * uses_simdgroups, most, threads
 
 
 def unit(description, text):
@@ -130,13 +133,14 @@ def unit(description, text):
         lines.append("\t".join(["constant", c["name"], str(c["index"]), c["scalar"] or "-", str(c["components"])]))
     for kernel in description["kernels"]:
         symbol = kernel["symbol"]
-        group, simdgroup, threads = staging.of_kernel(common, entries[symbol])
+        group, simdgroup, most, threads = staging.of_kernel(common, entries[symbol])
         limit = limits.get(symbol, 0) or threads
         # A kernel that declares its number of threads thereby chooses its number of registers.
-        entry = with_limit(lower_matmuls(staging.lower(entries[symbol])), limit, 0 if symbol in limits else group)
+        lowered = lower_matmuls(staging.lower(entries[symbol], not kernel["threadgroups"]))
+        entry = with_limit(lowered, limit, 0 if symbol in limits else group)
         data = entry.encode()
         lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
-                                kernel["name"], f"{group}:{simdgroup}"]))
+                                kernel["name"], f"{group}:{simdgroup}:{most}"]))
         parts.append(data)
         at += len(data)
     data = b"".join(parts)
@@ -151,7 +155,7 @@ def target_of(text):
 
 def pack(described, compiler):
     """Return the bytes of a library. `described` contains pairs of a description (CudaEmitter.description) and PTX."""
-    lines, units, owner = ["mpsx-ptx 2", f"compiler\t{compiler}"], [], set()
+    lines, units, owner = ["mpsx-ptx 3", f"compiler\t{compiler}"], [], set()
     for description, text in described:
         for kernel in description["kernels"]:
             key = kernel["name"], target_of(text)

@@ -34,6 +34,13 @@ void for_each_part(const Dispatch& dispatch, F&& launch) {
       for (at[0] = 0; at[0] < grid.groups[0]; at[0] += part(0)) launch(grid, part(0), part(1), part(2));
 }
 
+// Returns the number of threadgroups of all parts.
+inline int64_t threadgroups(const Dispatch& dispatch) {
+  int64_t count = 0;
+  for_each_part(dispatch, [&](const Grid&, int64_t x, int64_t y, int64_t z) { count += x * y * z; });
+  return count;
+}
+
 // A ring buffer in pinned memory for arguments that kernels read through a pointer. The GPU reads them directly.
 class UploadRing {
  public:
@@ -60,9 +67,10 @@ void check(const CudaKernel&, const Argument* arguments, size_t count, const Dis
 
 class Parameters {
  public:
-  // `threads` is the threadgroup size. `wait()` must wait for all earlier dispatches.
+  // `wait()` must wait for all earlier dispatches.
   template <typename Wait>
-  Parameters(const CudaKernel&, const Argument* arguments, size_t count, uint32_t threads, UploadRing&, Wait&& wait);
+  Parameters(const CudaKernel&, const Argument* arguments, size_t count, const Dispatch&, const Device&, UploadRing&,
+             Wait&& wait);
 
   void** get(Grid& grid) {
     values_[count_] = &grid;
@@ -86,9 +94,10 @@ class Parameters {
 };
 
 template <typename Wait>
-Parameters::Parameters(const CudaKernel& kernel, const Argument* arguments, size_t count, uint32_t threads,
-                       UploadRing& upload, Wait&& wait)
-    : threadgroup_bytes_(uint32_t(round_up_threadgroup_memory(kernel.staging_bytes(threads)))) {
+Parameters::Parameters(const CudaKernel& kernel, const Argument* arguments, size_t count, const Dispatch& dispatch,
+                       const Device& device, UploadRing& upload, Wait&& wait)
+    : threadgroup_bytes_(uint32_t(round_up_threadgroup_memory(kernel.staging_bytes(
+          uint32_t(dispatch.group.count()), kernel.max_staging && threadgroups(dispatch) <= device.processors)))) {
   std::array<const Argument*, kMaxBuffers> buffers{};
   size_t given = 0, locals = 0;
   for (size_t i = 0; i < count; ++i) {

@@ -27,7 +27,7 @@ uint64_t CommandStream::dispatch(const CudaKernel& kernel, const Argument* argum
   device_.bind();
   std::lock_guard<std::mutex> lock(mutex_);
   throw_failure();
-  Parameters parameters(kernel, arguments, count, uint32_t(dispatch.group.count()), upload_, [&] {
+  Parameters parameters(kernel, arguments, count, dispatch, device_, upload_, [&] {
     record_failure(device_.api.cuStreamSynchronize(stream_));
     throw_failure();
   });

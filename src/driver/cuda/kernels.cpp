@@ -82,11 +82,13 @@ const CudaKernel* Kernels::get(std::string_view key) {
     api.check(api.cuFuncSetAttribute(kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                      device_.shared_memory - shared),
               "cuFuncSetAttribute");
+  if (found->max_staging + shared <= uint32_t(device_.shared_memory)) kernel.max_staging = found->max_staging;
   kernel.parameters = found->parameters;
   for (const Parameter& p : kernel.parameters) {
     uint32_t& count = p.kind == Parameter::Kind::threadgroup ? kernel.threadgroups : kernel.buffers;
     count = std::max(count, p.index + 1);
   }
+  if (kernel.threadgroups > 0) kernel.max_staging = 0;  // it cannot tell where the threadgroup arguments start
   if (!found->unit->constants.empty())
     set_constants(*loaded, *found, bar == key.npos ? std::string_view() : key.substr(bar + 1));
   else if (bar != key.npos)

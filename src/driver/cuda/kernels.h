@@ -17,10 +17,12 @@ struct CudaKernel final : Kernel {
   std::vector<Parameter> parameters;
   uint32_t buffers = 0, threadgroups = 0;       // highest index of each kind plus one
   uint32_t staging = 0, simdgroup_staging = 0;  // copied from PtxKernel
+  uint32_t max_staging = 0;                     // likewise, or 0 if the kernel cannot use more than `staging`
   // Returns the size of the memory that stages a threadgroup's tensor operations, at the start of dynamic shared
-  // memory.
-  uint32_t staging_bytes(uint32_t threads) const {
-    return std::max(staging, simdgroup_staging * ((threads + simd_width - 1) / simd_width));
+  // memory. `alone` says that a multiprocessor runs only one threadgroup.
+  uint32_t staging_bytes(uint32_t threads, bool alone) const {
+    const uint32_t needed = std::max(staging, simdgroup_staging * ((threads + simd_width - 1) / simd_width));
+    return alone ? std::max(needed, max_staging) : needed;
   }
 };
 

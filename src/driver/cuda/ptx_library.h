@@ -30,8 +30,9 @@ struct PtxKernel {
   const PtxUnit* unit = nullptr;
   size_t offset = 0, size = 0;  // position in the unit
   // Bytes of dynamic shared memory that tensor operations need, per threadgroup and per SIMD group. A launch reserves
-  // whichever results in the larger total.
-  uint32_t staging = 0, simdgroup_staging = 0;
+  // whichever results in the larger total. With `max_staging` bytes, if not 0, the kernel is faster, but a
+  // multiprocessor can run only one threadgroup.
+  uint32_t staging = 0, simdgroup_staging = 0, max_staging = 0;
 };
 
 class PtxLibrary {

@@ -35,7 +35,8 @@ CASE(runs_sm_80_code_on_other_gpus) {
 
 CASE(finds_only_kernels_that_the_gpu_can_run) {
   const Device hopper(directory + "/tensors");
-  CHECK((hopper.driver->kernel_names() == std::vector<std::string>{"first", "last", "only"}));
+  CHECK(
+      (hopper.driver->kernel_names() == std::vector<std::string>{"deep", "deep_with_buffer", "first", "last", "only"}));
   gpu().major = 8;
   const Device ampere(directory + "/tensors");
   CHECK((ampere.driver->kernel_names() == std::vector<std::string>{"first", "last"}));
@@ -87,6 +88,31 @@ CASE(staging_memory_is_the_larger_of_both) {
   check_staging(device, "first", 64, 1008);  // max(1000, 2 * 384), rounded up to 16 bytes
   check_staging(device, "first", 65, 3 * 384);
   check_staging(device, "last", 512, 16 * 384);
+}
+
+// A kernel whose pipeline can be deeper gets more memory if each multiprocessor runs at most one threadgroup.
+CASE(more_staging_memory_for_small_grids) {
+  Device device(directory + "/tensors");
+  const auto shared = [&](const char* kernel, Size grid, bool by_threads,
+                          std::vector<Argument> arguments = {absent()}) {
+    device.launch(kernel, arguments, {grid, {64, 1, 1}, by_threads, 1});
+    return gpu().launches.back().shared;
+  };
+  const uint32_t processors = 132, least = 65536, most = 131072 + 1024;
+  CHECK(shared("deep", {processors, 1, 1}, false) == most);
+  CHECK(shared("deep", {processors + 1, 1, 1}, false) == least);
+  CHECK(shared("deep", {64 * processors, 1, 1}, true) == most);
+  CHECK(shared("deep", {64 * processors, 2, 1}, true) == least);
+  CHECK(shared("deep", {11, 4, 3}, false) == most);
+  CHECK(shared("deep", {1, 1, 100000}, false) == least);  // more than one launch
+  CHECK(shared("deep_with_buffer", {1, 1, 1}, false, {absent(), threadgroup(0)}) == least);
+}
+
+CASE(no_more_staging_memory_than_the_gpu_has) {
+  gpu().shared_memory = 131072 + 1023;
+  Device device(directory + "/tensors");
+  device.launch("deep", {absent()}, {{1, 1, 1}, {64, 1, 1}, false, 1});
+  CHECK(gpu().launches.back().shared == 65536);
 }
 
 // Staging memory does not count toward Metal's limit on threadgroup memory.

@@ -56,15 +56,17 @@ def tensor_library() -> bytes:
     head = ".version 8.0\n.target {0}\n.address_size 64\n"
     offset = ".param .u32 {0}_param_{1}"
 
-    def unit(target: str, threads: int, staging: str, *names: str) -> tuple[dict, str]:
-        entries = "".join(entry(f"k_{name}", POINTER, offset, offset) for name in names)
+    def unit(target: str, threads: int, staging: str, *names: str, buffers: int = 2) -> tuple[dict, str]:
+        entries = "".join(entry(f"k_{name}", POINTER, *[offset] * buffers) for name in names)
         limits = "".join(f".visible .global .align 4 .u32 mpsx_limit_k_{name} = {threads};\n" for name in names)
-        described = [kernel(name, f"k_{name}", 1, 2) for name in names]
+        described = [kernel(name, f"k_{name}", 1, buffers) for name in names]
         text = head.format(target) + limits + entries.replace("\tret;", f"{staging}\tret;")
         return {"kernels": described, "constants": []}, text
 
-    per_group, per_simdgroup = "\tmpsx.staging {0}, 0;\n", "\tmpsx.simdgroup_staging %r1, {0};\n"
+    per_group, per_simdgroup = "\tmpsx.staging {0}, {0}, 0;\n", "\tmpsx.simdgroup_staging %r1, {0};\n"
+    deep = "\tmpsx.staging 65536, 131072, 0;\n"
     return pack([unit("sm_90a", 256, per_group.format(131072), "first"),
+                 unit("sm_90a", 256, deep, "deep", buffers=0), unit("sm_90a", 256, deep, "deep_with_buffer", buffers=1),
                  unit("sm_80", 512, per_group.format(1000) + per_simdgroup.format(384), "first", "last"),
                  unit("sm_90a", 128, per_simdgroup.format(16384), "last", "only")], "by hand")  # fmt: skip
 

@@ -42,7 +42,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_index(library: Path) -> None:
     """Check the kernel names, parameters and limits that the driver reads."""
     head = library.read_bytes().partition(b"\nend\n")[0].decode().splitlines()
-    assert head[0] == "mpsx-ptx 2"
+    assert head[0] == "mpsx-ptx 3"
     assert [line for line in head if line.startswith("constant")] == [
         "constant\tscale\t0\tint\t1", "constant\thas_bias\t1\tbool\t1"]  # fmt: skip
     rows = {fields[6]: fields for line in head if (fields := line.split("\t"))[0] == "kernel"}

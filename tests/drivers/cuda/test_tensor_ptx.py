@@ -157,7 +157,35 @@ def test_cooperative_left(tile: str, padding: int, tmp_path: Path) -> None:
     assert messages(text, tmp_path / "a.ptx") == ([], False)
     assert "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16" in text
     (kernel,) = re.findall(rb"^kernel\t.*", Path(library).read_bytes(), re.M)
-    assert kernel.split(b"\t")[-1] == f"{64 * 128 + padding}:0".encode()
+    assert kernel.split(b"\t")[-1] == f"{64 * 128 + padding}:0:0".encode()
+
+
+# The pipeline of a tile of 128 x 128 has three stages, or six if the threadgroup is alone on its multiprocessor.
+PIPELINE = """#include <metal_stdlib>
+#include <metal_tensor>
+#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
+using namespace metal;
+using namespace mpp::tensor_ops;
+kernel void multiply(device half* a, device half* b, device float* c PARAMETER) {
+  matmul2d<matmul2d_descriptor(128, 128, dynamic_extent), execution_simdgroups<8>> operation;
+  auto left = tensor(a, dextents<int, 2>(1024, 128), array<int, 2>{1, 1024});
+  auto right = tensor(b, dextents<int, 2>(128, 1024), array<int, 2>{1, 128});
+  auto sum = operation.get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
+  operation.run(left, right, sum);
+  sum.store(tensor(c, dextents<int, 2>(128, 128), array<int, 2>{1, 128}));
+}
+"""
+
+
+@pytest.mark.parametrize("parameter", ["", ", threadgroup float* buffer [[threadgroup(0)]]"])
+def test_size_of_staging_memory(parameter: str, tmp_path: Path) -> None:
+    """The kernel asks for its dynamic shared memory, unless a threadgroup buffer is part of that."""
+    library, text = library_of("sm_90a", PIPELINE.replace("PARAMETER", parameter), tmp_path)
+    assert "mpsx." not in re.sub(r"mpsx_\w+|//.*|\.file.*", "", text)
+    assert ("%dynamic_smem_size" in text) == (not parameter)
+    (kernel,) = re.findall(rb"^kernel\t.*", Path(library).read_bytes(), re.M)
+    stage, raw_rows, padding = 2 * 128 * 64 * 2, 2 * 128 * 144, 1024
+    assert kernel.split(b"\t")[-1] == f"{2 * stage + raw_rows}:0:{1024 + 6 * stage + padding}".encode()
 
 
 # One thread multiplies a whole matrix, in memory or in a cooperative tensor.

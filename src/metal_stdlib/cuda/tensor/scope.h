@@ -31,17 +31,25 @@ MPSX_FN void scope_barrier() {
 // Returns the address of an operation's threadgroup memory, which is at the beginning of dynamic shared memory. In a
 // SIMD-group scope, each SIMD group has its own region, as large as the kernel's largest operation needs. The address
 // is rounded up to 1024 bytes for the 128-byte swizzle, because CUDA aligns dynamic shared memory to only 16 bytes if
-// it follows a kernel's variables, even if a larger alignment is declared. msl/ptx.py replaces these
-// pseudo-instructions. It passes the sizes, with padding, and the number of threads to the driver.
-template <class Scope, unsigned BYTES>
+// it follows a kernel's variables, even if a larger alignment is declared. MAX_BYTES is the number of bytes that the
+// operation can use if there is only one threadgroup per multiprocessor. msl/ptx.py replaces these pseudo-instructions.
+// It passes the sizes, with padding, and the number of threads to the driver.
+template <class Scope, unsigned BYTES, unsigned MAX_BYTES = BYTES>
 MPSX_FN unsigned staging_memory() {
   const unsigned base = unsigned((unsigned long)(__attribute__((address_space(3))) unsigned char*)mpsx_dynamic_memory);
   if constexpr (!metal::is_same_v<Scope, metal::execution_simdgroup>) {
-    __asm__ volatile("mpsx.staging %0, %1;" ::"n"(BYTES), "n"(scope_size<Scope>::threads));
+    __asm__ volatile("mpsx.staging %0, %1, %2;" ::"n"(BYTES), "n"(MAX_BYTES), "n"(scope_size<Scope>::threads));
     return (base + 1023u) & ~1023u;
   }
   unsigned bytes;
   __asm__ volatile("mpsx.simdgroup_staging %0, %1;" : "=r"(bytes) : "n"(BYTES));
   return base + unsigned(__nvvm_read_ptx_sreg_tid_x()) / 32u * bytes;
+}
+// Returns the number of bytes at staging_memory(), or 0 if threadgroup buffers follow, so that the kernel cannot know
+// it.
+MPSX_FN unsigned staging_size() {
+  unsigned bytes;
+  __asm__("mpsx.staging_size %0;" : "=r"(bytes));
+  return bytes < 1024 ? 0 : bytes - 1024;  // without the padding, even if there is none
 }
 }  // namespace mpsx

@@ -21,10 +21,9 @@ struct matrix_map {
 #define MPSX_REPLACE_CONSTANT(FIELD, VALUE) \
   __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024.b32 [%0], " VALUE ";" ::"r"(memory) : "memory")
 
-// Builds a tensor map in shared memory at `memory` (128 bytes, 128-byte aligned) and copies it to device memory at
-// `target`. All lanes of a warp must call this. Loads through the map use the 128-byte swizzle and return zeros for
-// elements outside the extents.
-MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
+// Builds a tensor map in shared memory at `memory` (128 bytes, 128-byte aligned). All lanes of a warp must call this.
+// Loads through the map use the 128-byte swizzle and return zeros for elements outside the extents.
+MPSX_FN void build_map(unsigned memory, const matrix_map& map) {
   const unsigned lane = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 31u;
   store_shared(memory + lane * 4, 0u);
   __nvvm_bar_warp_sync(~0u);
@@ -47,11 +46,18 @@ MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
     MPSX_REPLACE_CONSTANT("fill_mode", "0");
   }
   __nvvm_bar_warp_sync(~0u);
+}
+// Copies the map that this warp has built at `memory` to device memory at `target`, from where TMA reads it.
+MPSX_FN void publish_map(unsigned memory, void* target) {
   __asm__ volatile(
       "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(
           target),
       "r"(memory)
       : "memory");
+}
+MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
+  build_map(memory, map);
+  publish_map(memory, target);
 }
 #undef MPSX_REPLACE
 #undef MPSX_REPLACE_CONSTANT
@@ -62,7 +68,7 @@ MPSX_FN bool tma_can_read(const X& source) {
   return ((unsigned long)source.mpsx_data() | pitch) % 16 == 0 && source.get_stride(0) == 1 &&
          source.get_extent(0) > 0 && source.get_extent(1) > 0 && source.get_stride(1) > 0;
 }
-// Makes a map that a different warp has written visible to subsequent loads.
+// Makes a map that a warp has published visible to subsequent loads.
 MPSX_FN void acquire_map(const void* map) {
   __asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }

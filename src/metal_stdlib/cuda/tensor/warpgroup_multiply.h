@@ -13,18 +13,26 @@ struct warpgroup_shape {
   typedef operand_tile<T, D.n, D.transpose_right, kThreads> right;
   static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
   static constexpr unsigned kRawBytes = left::kRawBytes + right::kRawBytes;
-  // With small tiles, a threadgroup uses only half of a multiprocessor's shared memory, so that a second threadgroup
-  // can run while the first one starts or finishes. 1024 bytes are reserved for barriers.
-  static constexpr unsigned kHalf = 113 * 1024, kWhole = 226 * 1024;
-  static constexpr bool kShared = D.m * D.n <= 128 * 128 && kStageBytes * 3 < kHalf - 1024;
-  static constexpr int kFitting = int(((kShared ? kHalf : kWhole) - 1024) / kStageBytes);
-  static constexpr int kStages = kFitting > 6 ? 6 : kFitting;
+  // TMA's memory starts with tensor maps and barriers, and the stages of the pipeline follow. With small tiles, a
+  // threadgroup uses only half of a multiprocessor's shared memory, so that a second threadgroup can run while the
+  // first one starts or finishes. If the grid has no second threadgroup for the multiprocessor, the driver provides
+  // kMaxBytes, which allow more stages.
+  static constexpr unsigned kMaps = 0, kBarriers = 256, kFirstStage = 1024, kHalf = 113 * 1024, kWhole = 225 * 1024;
+  static constexpr bool kShared = D.m * D.n <= 128 * 128 && kStageBytes * 3 < kHalf - kFirstStage;
+  static constexpr unsigned fitting_stages(unsigned bytes) {
+    const unsigned stages = (bytes - kFirstStage) / kStageBytes;
+    return stages > 6 ? 6 : stages;
+  }
+  static constexpr unsigned kStages = fitting_stages(kShared ? kHalf : kWhole), kMaxStages = fitting_stages(kWhole);
   // Without TMA, use two tiles and one buffer of raw rows, or two buffers if they fit.
   static constexpr int kRaws = 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
-  static constexpr unsigned kMaps = kStages * kStageBytes, kBarriers = kMaps + 256,
-                            kTmaBytes = kBarriers + 16 * unsigned(kStages) + 16,
+  static constexpr unsigned kTmaBytes = kFirstStage + kStages * kStageBytes,
+                            kMaxBytes = kFirstStage + kMaxStages * kStageBytes,
                             kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
+  static MPSX_FN unsigned stages() {
+    return kMaxStages > kStages && staging_size() >= kMaxBytes ? kMaxStages : kStages;
+  }
   // Whether only one threadgroup fits on a multiprocessor. If so, it does not have to claim a slot for its tensor maps.
   static constexpr bool kOwnsProcessor = kBytes > kHalf + 1024;
 };
@@ -61,12 +69,14 @@ struct warpgroup_multiplier {
   typedef typename shape::layout L;
   typedef typename shape::left left_tile;
   typedef typename shape::right right_tile;
-  static constexpr int kStages = shape::kStages, kBlocks = L::kBlockRows, kSums = shape::kSums;
-  static constexpr int kStepsAhead = 1;
+  static constexpr int kBlocks = L::kBlockRows, kSums = shape::kSums;
 
   static MPSX_FN unsigned full(unsigned memory, unsigned stage) { return memory + shape::kBarriers + stage * 8; }
   static MPSX_FN unsigned empty(unsigned memory, unsigned stage) {
-    return memory + shape::kBarriers + (unsigned(kStages) + stage) * 8;
+    return memory + shape::kBarriers + (shape::kMaxStages + stage) * 8;
+  }
+  static MPSX_FN unsigned stage_address(unsigned memory, unsigned stage) {
+    return memory + shape::kFirstStage + stage * shape::kStageBytes;
   }
 
   // Starts computing sums += A B for one tile. The caller must wait for wgmma to finish.
@@ -93,43 +103,46 @@ struct warpgroup_multiplier {
     for (int m = 0; m < kBlocks; ++m) wgmma_hold(sums[m]);
   }
 
+  // Loads the next tile of A into a stage if `warp` is 0, and of B if it is 1. One thread of each warp calls this.
   template <class Walk>
-  static MPSX_FN void load_stage(unsigned memory, const char* left_map, const char* right_map, unsigned i, Walk& walk) {
-    const unsigned stage = memory + i * shape::kStageBytes, barrier = full(memory, i);
-    mbarrier_expect(barrier, shape::kStageBytes);
-    left_tile::load(stage, left_map, walk.left_row(), walk.left_column(), barrier);
-    right_tile::load(stage + left_tile::kBytes, right_map, walk.right_row(), walk.right_column(), barrier);
+  static MPSX_FN void load_operand(int warp, unsigned memory, const char* map, unsigned i, Walk& walk) {
+    const unsigned stage = stage_address(memory, i), barrier = full(memory, i);
+    if (warp == 0) {
+      mbarrier_expect(barrier, left_tile::kBytes);
+      left_tile::load(stage, map, walk.left_row(), walk.left_column(), barrier);
+    } else {
+      mbarrier_expect(barrier, right_tile::kBytes);
+      right_tile::load(stage + left_tile::kBytes, map, walk.right_row(), walk.right_column(), barrier);
+    }
     walk.next();
   }
 
-  // Returns a slot for the threadgroup's maps. Claims it unless the threadgroup has the multiprocessor to itself.
+  // Returns a slot for a map. Claims it unless the threadgroup has the multiprocessor to itself.
   static MPSX_FN unsigned take_slot() {
     if constexpr (shape::kOwnsProcessor) return unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors * kMapSlots;
     return claim_map_slot();
   }
 
-  // Multiplies tiles that TMA loads at the request of thread 0. If `first`, the accumulators start at zero.
+  // Multiplies tiles that TMA loads at the request of warp 0, for A, and of warp 1, for B. If `first`, the accumulators
+  // start at zero.
   template <class A, class B, class Steps>
   static MPSX_FN void run_tma(const A& left, const B& right, const Steps& steps, float (&sums)[kBlocks][kSums],
                               unsigned memory, int thread, int tiles, bool first) {
-    tile_walk<Steps, 64> walk(steps);  // of thread 0: the next tile to load
+    tile_walk<Steps, 64> walk(steps);  // of warps 0 and 1: the next tile to load
     const int lane = thread % 32, warp = thread / 32;
-    const unsigned slots = memory + shape::kBarriers + 16 * kStages;  // where the two map slots are stored
-    // Warps 0 and 1 write the maps. Meanwhile, warp 2 initializes the barriers.
+    const unsigned stages = shape::stages();
     unsigned slot = 0;
-    if (warp < 2) {
+    const unsigned new_map = memory + shape::kMaps + unsigned(warp) * 128;
+    if (warp == 0) {
       if (lane == 0) slot = take_slot();
-      slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
-      char* const map = map_slot(slot) + warp * 128;
-      if (warp == 0)
-        write_map(memory + shape::kMaps, map, left_tile::map(left));
-      else
-        write_map(memory + shape::kMaps + 128, map, right_tile::map(right));
-      if (lane == 0) store_shared(slots + unsigned(warp) * 4, slot);
+      build_map(new_map, left_tile::map(left));
+    } else if (warp == 1) {
+      if (lane == 0) slot = take_slot();
+      build_map(new_map, right_tile::map(right));
     } else if (warp == 2) {
       if (lane == 0) {
-        for (unsigned i = 0; i < unsigned(kStages); ++i) {
-          mbarrier_init(full(memory, i), 1);
+        for (unsigned i = 0; i < stages; ++i) {
+          mbarrier_init(full(memory, i), 2);
           mbarrier_init(empty(memory, i), unsigned(shape::kThreads) / 32);
         }
         fence_mbarrier_init();
@@ -138,39 +151,40 @@ struct warpgroup_multiplier {
       __nvvm_bar_warp_sync(~0u);
     }
     __syncthreads();
-    const char *left_map = nullptr, *right_map = nullptr;
-    if (warp == 0) {
-      left_map = map_slot(slot);
-      right_map = map_slot(load_shared(slots + 4)) + 128;
-      acquire_map(left_map), acquire_map(right_map);
+    const char* map = nullptr;
+    if (warp < 2) {
+      slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
+      char* const target = map_slot(slot) + warp * 128;
+      publish_map(new_map, target);
+      acquire_map(target);
+      map = target;
       if (lane == 0)
-        for (int t = 0; t < kStages && t < tiles; ++t) load_stage(memory, left_map, right_map, unsigned(t), walk);
+        for (unsigned t = 0; t < stages && int(t) < tiles; ++t) load_operand(warp, memory, map, t, walk);
       __nvvm_bar_warp_sync(~0u);
     }
     unsigned i = 0, last = 0, parity = 0;  // stage of this and of the previous tile; parity of the mbarriers
 #pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
       mbarrier_wait(full(memory, i), parity);
-      multiply_tile(sums, memory + i * shape::kStageBytes, thread, !first || t > 0);
+      multiply_tile(sums, stage_address(memory, i), thread, !first || t > 0);
       wgmma_wait<1>();
       if (t > 0) {  // wgmma has finished reading the previous tile
         if (lane == 0) mbarrier_arrive(empty(memory, last));
-        if (thread == 0 && t - 1 + kStages < tiles) {
+        if (warp < 2 && lane == 0 && t - 1 + int(stages) < tiles) {
           mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);
-          load_stage(memory, left_map, right_map, last, walk);
+          load_operand(warp, memory, map, last, walk);
         }
         __nvvm_bar_warp_sync(~0u);
       }
       last = i;
-      if (++i == unsigned(kStages)) i = 0, parity ^= 1;
+      if (++i == stages) i = 0, parity ^= 1;
     }
     wgmma_wait<0>();
     hold(sums);
     __syncthreads();
     if (!shape::kOwnsProcessor && warp < 2 && lane == 0) release_map_slot(slot);
     if (thread == 64)
-      for (unsigned i = 0; i < unsigned(kStages); ++i)
-        mbarrier_invalidate(full(memory, i)), mbarrier_invalidate(empty(memory, i));
+      for (unsigned i = 0; i < stages; ++i) mbarrier_invalidate(full(memory, i)), mbarrier_invalidate(empty(memory, i));
   }
 
   // Multiplies tiles that all threads copy. Unlike TMA, this supports rows of any alignment.
@@ -234,7 +248,7 @@ MPSX_FN void with_blocks(float (&sums)[N], F f) {
 template <matmul2d_descriptor D, class Scope, class A, class B, int N>
 MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
   typedef warpgroup_multiplier<D, Scope, typename A::value_type> M;
-  const unsigned memory = staging_memory<Scope, M::shape::kBytes>();
+  const unsigned memory = staging_memory<Scope, M::shape::kBytes, M::shape::kMaxBytes>();
   const single_product product = {depth_of<D>(left, right)};
   const int tiles = tile_walk<single_product, 64>::tiles(product);
   const bool in_memory = !__nvvm_isspacep_shared(left.mpsx_data()) && !__nvvm_isspacep_shared(right.mpsx_data());
@@ -249,7 +263,7 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
 template <matmul2d_descriptor D, class Scope, class A, class Steps, int N>
 MPSX_FN void warpgroup_multiply_steps(const A& left, const A& right, const Steps& steps, int thread, float (&sums)[N]) {
   typedef warpgroup_multiplier<D, Scope, typename A::value_type> M;
-  const unsigned memory = staging_memory<Scope, M::shape::kTmaBytes>();
+  const unsigned memory = staging_memory<Scope, M::shape::kTmaBytes, M::shape::kMaxBytes>();
   const int tiles = tile_walk<Steps, 64>::tiles(steps);
   with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
     if (tiles > 0) M::run_tma(left, right, steps, block, memory, thread, tiles, false);
