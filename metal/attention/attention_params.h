@@ -8,8 +8,8 @@ enum : uint32_t {
 };
 // A threadgroup of attention_tiles.h computes kTileRows rows of S (of S^T for dK and dV), 16 per SIMD group.
 enum : uint32_t {
-  kTileRows = 128,
-  kTileThreads = 256,
+  kTileRows = 64,
+  kTileThreads = 128,
 };
 // Masks are classified in tiles of this many queries and keys (attention_mask.h). No attention kernel has larger tiles.
 enum : uint32_t { kMaskTile = 128 };
