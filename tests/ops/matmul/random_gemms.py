@@ -13,7 +13,11 @@ from accuracy import assert_as_accurate
 from layouts import on_device
 from tensor_tier import main
 
+import mpsx
+
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+# Enough matrices to have more threadgroups than a GPU has multiprocessors.
+MANY = 150 if mpsx.driver()["name"] == "cuda" else 6
 
 
 def layouts(shape: tuple[int, ...], dtype: torch.dtype, choice: random.Random) -> torch.Tensor:
@@ -39,6 +43,8 @@ def compare(choice: random.Random) -> str:
     if choice.random() < 0.15:
         m, n, k = choice.choice([16, 40]), choice.choice([8, 48]), choice.choice([1100, 2050])  # split-K
     batch = choice.choice([(), (), (1,), (3,)])
+    if choice.random() < 0.15:
+        batch, m, n, k = (MANY,), choice.choice([64, 100]), choice.choice([100, 200]), choice.choice([64, 72, 200])
     a, b = layouts((*batch, m, k), dtype, choice), layouts((*batch, k, n), dtype, choice)
     name = choice.choice(["mm", "addmm", "bias", "out", "act"])
     alpha, beta = choice.choice([(1, 1), (1, 0), (-0.5, 2), (2, 1)])
