@@ -69,7 +69,7 @@ class Row:
         most, least = BARS[self.section]
         if self.section == "linalg" and self.shape.count("x") == 2:
             most = BATCHED_LINALG
-        kind = (self.name.removesuffix("_nt"), self.dtype)
+        kind = (self.name.removesuffix("_nt").removesuffix("_tn"), self.dtype)
         large = self.teraflops * self.mpsx * 1e6 >= LARGE
         return (round(self.ratio, 2) > most or (least is not None and 0 < round(self.copy, 2) < least)
                 or (large and self.teraflops < TERAFLOPS.get(kind, 0)))  # fmt: skip

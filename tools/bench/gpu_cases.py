@@ -127,10 +127,11 @@ def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
     return torch.randn(shape, device=device, dtype=DTYPES[dtype])
 
 
-def matmul(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
-    """Return a matmul, which is batched if `batch` is greater than 1."""
-    a = random(device, dtype, batch, m, k)
-    b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
+def matmul(dtype: str, m: int, n: int, k: int, batch: int, layout: str, device: str) -> Run:
+    """Return a matmul, which is batched if `batch` is greater than 1. `layout` says with a t for each operand if it is
+    transposed in memory."""
+    a = random(device, dtype, batch, k, m).mT if layout[0] == "t" else random(device, dtype, batch, m, k)
+    b = random(device, dtype, batch, n, k).mT if layout[1] == "t" else random(device, dtype, batch, k, n)
     return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])
 
 
@@ -154,17 +155,21 @@ def attention(dtype: str, length: int, width: int, causal: bool, grad: bool, dev
     return partial(torch.autograd.grad, y, leaves, torch.ones_like(y), retain_graph=True)
 
 
-PRODUCTS = [(4096, 4096, 4096, 1, False), (4096, 4096, 4096, 1, True), (512, 512, 512, 64, False),
-            (1, 8192, 8192, 1, True), (16384, 768, 3072, 1, True), (128, 4096, 16384, 1, False)]  # fmt: skip
+PRODUCTS = [(4096, 4096, 4096, 1, "nn"), (4096, 4096, 4096, 1, "nt"), (512, 512, 512, 64, "nn"),
+            (1, 8192, 8192, 1, "nt"), (16384, 768, 3072, 1, "nt"), (128, 4096, 16384, 1, "nn")]  # fmt: skip
+# Inputs and outputs of the linear layers of GPT-2 and BERT, for 4096 tokens: forward, input and weight gradient.
+LAYERS = [(768, 768), (768, 2304), (768, 3072), (3072, 768), (768, 30522), (768, 50257)]
+PRODUCTS += [product for inputs, outputs in LAYERS for product in (
+    (4096, outputs, inputs, 1, "nt"), (4096, inputs, outputs, 1, "nn"), (outputs, inputs, 4096, 1, "tn"))]  # fmt: skip
 CONVOLUTIONS = [(3, 224, 64, 7, 2), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 128, 1, 1), (128, 28, 128, 3, 1),
                 (256, 14, 256, 3, 1), (1024, 14, 2048, 1, 2), (512, 7, 512, 3, 1)]  # fmt: skip
 
 
 def matrix_cases(dtype: str) -> Iterator[Case]:
     """Yield the benchmarks of matmul, convolution, and attention."""
-    for m, n, k, batch, transposed in PRODUCTS:
-        name = f"matmul{'_nt' if transposed else ''}"
-        make = partial(matmul, dtype, m, n, k, batch, transposed)
+    for m, n, k, batch, layout in PRODUCTS:
+        name = "matmul" if layout == "nn" else f"matmul_{layout}"
+        make = partial(matmul, dtype, m, n, k, batch, layout)
         yield Case("matrix", name, make, dtype, (batch, m, n, k), operations=2.0 * batch * m * n * k)
     for grad in (False, True):
         for c, side, out, kernel, stride in CONVOLUTIONS:

@@ -34,7 +34,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "tests/shader/tensors/gemm.metal"
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 METAL = {"f16": "half", "bf16": "bfloat", "f32": "float"}
 # (rows, columns, SIMD groups)
-TILES_16 = [(128, 256, 8), (256, 192, 16), (192, 256, 12), (128, 192, 8), (128, 128, 8), (64, 128, 4)]
+TILES_16 = [(128, 256, 8), (256, 192, 16), (192, 256, 12), (192, 192, 12), (128, 192, 8), (192, 96, 12), (128, 128, 8),
+            (64, 256, 4), (64, 128, 4)]  # fmt: skip
 TILES = {"f16": TILES_16, "bf16": TILES_16, "f32": [(128, 128, 8)]}
 CORES = 132  # multiprocessors of an H100: with fewer tiles, K is split
 ROUNDS, ROUND_SECONDS = 7, 0.004
