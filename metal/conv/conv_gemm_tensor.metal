@@ -4,19 +4,10 @@
 // start stride * C elements apart. The windows of all outputs therefore form a matrix with overlapping rows, and the
 // convolution is the sum of one GEMM per kernel row, each at a different offset. Adjacent rows and adjacent images
 // share their padding. Matrix rows that start in the padding produce results that are not stored.
-#include "conv/gemm_params.h"
-#include "conv/im2col.h"
+#include "conv/pixels.h"
 #include "lib/instantiate.h"
 #include "lib/multiply_steps.h"
 #include "lib/vec.h"
-
-struct ConvPixel {
-  uint image, index[3];
-};
-inline ConvPixel pixel_of(uint n, ConvGrid grid) {
-  const uint rows = divide(n, grid.by[2]), planes = divide(rows, grid.by[1]), image = divide(planes, grid.by[0]);
-  return {image, {planes - image * grid.pitch[0], rows - planes * grid.pitch[1], n - rows * grid.pitch[2]}};
-}
 
 // Stores a tile's elements at their pixels, or the tile's partial sums if the steps are split.
 template <typename T>

@@ -9,6 +9,7 @@ enum : uint32_t {
   kPackPixels = 64,  // size of conv_pack's tile: pixels, and bytes per pixel
   kPackBytes = 128,
   kClearPixels = 256,  // pixels whose padding a threadgroup clears
+  kWeightTile = 2048,  // elements of a weight gradient that a threadgroup of the reduction stores
 };
 
 // A grid of pixels. The outermost dimension, not listed here, is the image.
@@ -49,6 +50,25 @@ struct ConvGemmParams {
   uint32_t steps_per_split;
   uint32_t has_rows, has_bias, has_partials;
   ConvOutput output;
+};
+
+// Parameters of conv_weight_grad_tensor.metal. For each matrix of groups and each step, a GEMM computes
+// sums[m, n] = sum of grad[window][m] * source[window][offset + n] over all windows. A step covers the taps of a row,
+// and n is a pair of a tap and a channel.
+struct ConvWeightGradParams {
+  int64_t grad_matrix, grad_pitch, source_matrix, source_pitch;  // strides between matrices and windows, in elements
+  uint32_t offsets[kMaxConvSteps];                               // of the steps, in pixels
+  uint32_t M, N, windows, windows_per_split, splits, steps, matrices;
+  // conv_weight_grad_reduce_tensor also reads the layouts of the columns and the weight. If fold_taps > 1, a pixel's
+  // channels come from several rows of taps.
+  uint32_t padded_channels, channels, row_taps, fold_taps;  // `channels` of all groups of the matrix
+  uint32_t group_outputs, group_channels, taps;
+  uint32_t tile_channels, tile_taps, channel_tiles;
+  uint32_t has_unused_windows;  // whether some windows start in the padding and compute no output
+  int64_t out_stride, channel_stride, tap_stride;
+  uint32_t images;
+  ConvSize positions;
+  ConvGrid grid;
 };
 
 // Where a step's taps start in the weight, and where its rows start in the copy.

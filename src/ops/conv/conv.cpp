@@ -88,8 +88,6 @@ void set_positions(ConvParams& p) {
   p.by_image = make_fast_divmod(p.image_positions);
 }
 
-int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
-
 // Makes rows contiguous, so that loads coalesce. For a 1x1 kernel this does not pay off, because each element is read
 // only once.
 Tensor contiguous_rows(const Tensor& source, const Tensor& weight) {
@@ -272,16 +270,19 @@ void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Ten
   }
 }
 
-// Computes the gradient of a weight of shape [O, C / groups, ...] from the output gradient and the input `source`.
-Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
+// Computes the gradient of a weight of shape [O, C / groups, ...] from the output gradient and the input `source`. On
+// the tensor tier, it has the given format.
+Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g,
+                       at::MemoryFormat format) {
   if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
-  const Tensor out = at::empty(weight.sizes(), weight.options().memory_format(at::MemoryFormat::Contiguous));
+  const auto empty = [&](at::MemoryFormat as) { return at::empty(weight.sizes(), weight.options().memory_format(as)); };
   const int64_t M = weight.size(0) / g.groups, positions = c10::multiply_integers(grad_given.sizes().slice(2));
   const bool direct = prefers_direct(g.groups, std::max<int64_t>(M, weight.size(1)));
   const ConvWindow window = window_of(source_given, grad_given.sizes(), weight, g);
-  if (!direct && uses_tensor_convolution(source_given) &&
-      tensor_weight_gradient(out, source_given, grad_given, window, g.groups))
-    return out;
+  if (!direct && uses_tensor_convolution(source_given))
+    if (const Tensor out = empty(format); tensor_weight_gradient(out, source_given, grad_given, window, g.groups))
+      return out;
+  const Tensor out = empty(at::MemoryFormat::Contiguous);
   const Tensor source = direct ? contiguous_rows(source_given, weight) : source_given;
   ConvParams p{};
   p.window = window;
@@ -369,8 +370,7 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
   Tensor grad_input, grad_weight, grad_bias;
   const at::MemoryFormat format = result_format(input, weight);
   if (mask[0]) grad_input = apply(input.sizes(), format, grad, weight, std::nullopt, g, !transposed);
-  if (mask[1])
-    grad_weight = transposed ? weight_gradient(grad, input, weight, g) : weight_gradient(input, grad, weight, g);
+  if (mask[1]) grad_weight = weight_gradient(transposed ? grad : input, transposed ? input : grad, weight, g, format);
   if (mask[2]) {
     std::vector<int64_t> others{0};
     for (int64_t d = 2; d < grad.dim(); ++d) others.push_back(d);

@@ -22,6 +22,7 @@ inline bool conv_prefers_tile128(const Tensor& out, uint64_t M, uint64_t N, uint
   return !uses_tensor_fragments(out) && prefers_tile128(M, N, batch, out.element_size());
 }
 
+inline int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
 inline uint32_t volume(const uint32_t (&size)[3]) { return size[0] * size[1] * size[2]; }
 
 inline FastDivmod make_fast_divmod(uint32_t n) {

@@ -1,26 +1,16 @@
 #include "ops/conv/tensor_conv.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/sum.h>
 
 #include <limits>
 
 #include "ops/conv/part_launcher.h"
+#include "ops/conv/weight_launcher.h"
 #include "ops/matmul/matmul.h"
 #include "runtime/tier.h"
 
 namespace mpsx::ops {
 namespace {
-
-// Arranges [O, steps, K] as a weight, without the padding.
-Tensor weight_from_steps(const Tensor& t, at::IntArrayRef size, const PixelGrid& grid) {
-  const int64_t O = size[0], C = size[1], T = size[2], R = size[3], S = size[4];
-  const int64_t channels = grid.fold.taps * grid.channels, padded = grid.padded_channels;
-  if (grid.fold.taps == 1) return t.view({O, T, R, S, padded}).narrow(4, 0, C).permute({0, 4, 1, 2, 3});
-  // Transpose the channels, which coalesces, before the few taps.
-  const Tensor taps = t.view({O, T, S, padded}).narrow(3, 0, channels).view({O, T, S, R, C});
-  return taps.permute({0, 4, 1, 2, 3}).contiguous().transpose(3, 4);
-}
 
 // Along each dimension with a single tap, takes every stride-th pixel of the source, so that the stride becomes 1.
 Tensor subsample(Tensor source, ConvWindow& w) {
@@ -99,16 +89,21 @@ bool launch_pointwise_weight(const Tensor& out, const Tensor& source, const Tens
   const int64_t splits = int64_t(ceil_div(part.steps, p.steps_per_split));
   ConvWork work{p.M, p.N};
   work.add(p.steps_per_split, part.K, x.element_size());
-  const bool is_float = out.scalar_type() == at::kFloat;
-  Tensor partials = out.unsqueeze(0);
-  if (splits > 1 || !is_float)
-    partials =
-        at::empty({splits, out.size(0), out.size(1)}, out.options().dtype(at::kFloat).memory_format(std::nullopt));
+  if (splits == 1 && out.scalar_type() == at::kFloat) {
+    launch_conv_gemm(p, work, Tensor(), dy, x, Tensor(), out);
+    return true;
+  }
+  const Tensor partials =
+      at::empty({splits, out.size(0), out.size(1)}, out.options().dtype(at::kFloat).memory_format(std::nullopt));
   launch_conv_gemm(p, work, Tensor(), dy, x, Tensor(), partials);
-  if (!is_float)
-    out.copy_(splits == 1 ? partials[0] : at::sum(partials, 0));
-  else if (splits > 1)
-    at::sum_out(const_cast<Tensor&>(out), partials, 0);
+  ConvWeightGradParams sums{};
+  sums.M = p.M;
+  sums.N = sums.padded_channels = sums.channels = p.N;
+  sums.splits = uint32_t(splits);
+  sums.steps = sums.matrices = 1;
+  sums.row_taps = sums.fold_taps = 1;
+  sums.group_outputs = p.M;
+  reduce_weight_gradient(out.unflatten(1, {-1, 1, 1, 1}), partials, dy, x, sums);
   return true;
 }
 
@@ -185,46 +180,23 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   const auto plan = choose_plan(source, grouped.channels(), {forward_axes(w)}, [&](const Plan& p) {
     const auto windows = double(p.grid.windows(p.axes[0]));
     return copy_time((double(grad.numel()) + double(matrices) * windows * double(padded)) * size) +
-           double(matrices) * weight_gradient_time(O, p.steps[0].K, windows, p.steps[0].offsets.size(), size);
+           weight_gradient_time(O, p.steps[0].K, windows, double(matrices) * double(p.steps[0].offsets.size()), size);
   });
   if (!plan || (!forced && plan->time > simdgroup_weight_time(macs, grouped.group_outputs, grouped.group_channels,
                                                               positions, size)))
     return false;
   const PixelGrid& grid = plan->grid;
   const Steps& steps = plan->steps[0];
-  // The output gradient of every window, or zero for windows that start in the padding. If such a window contains an
-  // infinity or a NaN, all taps of the weight gradient become NaN.
+  // The output gradient of every window, or zero for windows that start in the padding.
   PixelGrid windows{grid.images, O, padded, {}, {1, 1, 1}, {grid.pitch[0], grid.pitch[1], grid.pitch[2]}, 0, {}};
   windows.plane = grid.images * grid.pitch[0] * grid.pitch[1] * grid.pitch[2];
-  const int64_t P = grid.windows(plan->axes[0]), row = grid.padded_channels;
   const Tensor pixels = pack_pixels(source, grid, matrices), dy = pack_pixels(grad, windows, matrices);
-  const int64_t count = int64_t(steps.offsets.size());
-  const bool same_layout = groups == 1 && out.numel() == O * steps.K && steps.K == out.size(1);  // a single tap
-  const Tensor sums = same_layout ? out.view({O, 1, steps.K})
-                                  : at::empty({O, count, steps.K}, out.options().memory_format(std::nullopt));
-  for (int64_t matrix = 0; matrix < matrices; ++matrix) {
-    const Tensor a = dy.as_strided({O, P}, {1, padded}, dy.storage_offset() + matrix * windows.pixels() * padded);
-    const int64_t origin = pixels.storage_offset() + matrix * grid.pixels() * row;
-    for (int64_t first = 0, end; first < count; first = end) {
-      // Batch consecutive steps whose offsets are evenly spaced.
-      const int64_t step = first + 1 < count ? steps.offsets[size_t(first) + 1] - steps.offsets[size_t(first)] : 0;
-      end = first + 1;
-      while (step > 0 && end < count && steps.offsets[size_t(end)] - steps.offsets[size_t(end) - 1] == step) ++end;
-      const Tensor b =
-          pixels.as_strided({end - first, P, steps.K}, {std::max<int64_t>(step, 0) * row, grid.stride[2] * row, 1},
-                            origin + steps.offsets[size_t(first)] * row);
-      gemm(sums.narrow(1, first, end - first).transpose(0, 1), a.expand({end - first, O, P}), b);
-    }
-    if (same_layout) return true;
-    auto matrix_size = out.sizes().vec();
-    matrix_size[0] = O;
-    matrix_size[1] = grouped.channels();
-    const Tensor blocks = weight_from_steps(sums, matrix_size, grid)
-                              .unflatten(1, {grouped.groups, grouped.group_channels})
-                              .unflatten(0, {grouped.groups, grouped.group_outputs});
-    out.narrow(0, matrix * O, O)
-        .unflatten(0, {grouped.groups, grouped.group_outputs})
-        .copy_(blocks.diagonal(0, 0, 2).movedim(-1, 0));
+  if (groups == 1 && out.numel() == O * steps.K && steps.K == out.size(1)) {  // a single tap
+    const int64_t P = grid.windows(plan->axes[0]);
+    gemm(out.view({O, -1}), dy.as_strided({O, P}, {1, padded}),
+         pixels.as_strided({P, steps.K}, {grid.stride[2] * grid.padded_channels, 1}));
+  } else {
+    launch_weight_gradient(out, dy, pixels, windows, grouped, *plan);
   }
   return true;
 }

@@ -84,6 +84,53 @@ inline uint32_t choose_steps_per_split(uint64_t M, uint64_t N, uint64_t K, uint3
   return best;
 }
 
+// A tile size for which conv_weight_grad_tensor.metal has a kernel. Its speeds are those of matmul's tiles times
+// `scale_16bit` or `scale_f32`. A scale of 0 means that the tile has no such kernel.
+struct ConvWeightTile {
+  const char* name;
+  uint32_t M, N, threads;
+  double Tuning::*speed_16bit, scale_16bit, scale_f32;
+};
+// Tiles with 64 rows are limited by shared memory: per product, 64x192 accesses 1.1 times fewer bytes than 64x128. In
+// float32, the speeds relate as those of the tiles of conv_gemm_tensor do.
+inline constexpr ConvWeightTile kConvWeightTiles[] = {{"128x256", 128, 256, 256, &Tuning::matmul_128x256_16bit, 1, 0},
+                                                      {"128x192", 128, 192, 256, &Tuning::matmul_128x192_16bit, 1, 0},
+                                                      {"128x128", 128, 128, 256, &Tuning::matmul_128x128_16bit, 1, 1},
+                                                      {"64x192", 64, 192, 128, &Tuning::matmul_64x128_16bit, 1.1, 0},
+                                                      {"64x128", 64, 128, 128, &Tuning::matmul_64x128_16bit, 1, 0.75}};
+
+struct ConvWeightChoice {
+  size_t tile = 0;
+  uint64_t splits = 1, windows_per_split = 0;
+};
+// Returns the tile and the split of K with which `gemms` GEMMs of M x N over all windows take the least time on the
+// core with the most tiles. Tries to fill the cores once to four times, also with a half, a quarter, and so on of these
+// splits, which store fewer partial sums. Times are counted in multiply-adds, as in matmul.
+inline ConvWeightChoice choose_weight_tile(uint64_t M, uint64_t N, uint64_t gemms, uint64_t windows,
+                                           size_t element_size) {
+  constexpr uint64_t kAlignment = 64;
+  constexpr int kMaxWaves = 4;
+  const Tuning& tuned = runtime::tuning();
+  const double cores = conv_cores();
+  ConvWeightChoice best;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < std::size(kConvWeightTiles); ++i) {
+    const ConvWeightTile& t = kConvWeightTiles[i];
+    const double speed =
+        element_size == 4 ? tuned.matmul_128x128_f32 * t.scale_f32 : tuned.*t.speed_16bit * t.scale_16bit;
+    if (speed == 0) continue;
+    const double tiles = double(tile_count(M, N, gemms, t.M, t.N));
+    for (int waves = 1; waves <= kMaxWaves; ++waves)
+      for (auto splits = std::max<uint64_t>(uint64_t(waves * cores / tiles), 1); splits > 0; splits /= 2) {
+        const uint64_t k = ceil_div(ceil_div(windows, splits), kAlignment) * kAlignment, used = ceil_div(windows, k);
+        const double macs = std::ceil(tiles * double(used) / cores) * t.M * t.N * (double(k) + tuned.matmul_tile_ends);
+        const double time = macs / speed + tuned.matmul_partial * double(used * gemms * M * N) / cores;
+        if (time < least) least = time, best = {i, used, k};
+      }
+  }
+  return best;
+}
+
 // The simdgroup kernels pad a group's source channels to 16-byte vectors and its outputs to tiles.
 inline double padded_macs(double macs, int64_t outputs, int64_t channels, double element_size) {
   const double vec = 16 / element_size, rows = std::max(double(outputs), double(kTile64));
@@ -110,12 +157,13 @@ inline double simdgroup_weight_time(double macs, int64_t outputs, int64_t channe
   return 15 + (padded_macs(macs, outputs, channels, element_size) / rate + positions * (is_float ? 0.25 : 0.1)) /
                   conv_cores();
 }
-// Each step of a weight gradient is a split-K GEMM of O x positions x K, in tiles of at least 64 x 128.
-inline double weight_gradient_time(int64_t O, int64_t K, double positions, size_t steps, double element_size) {
+// Each step of a weight gradient is a split-K GEMM of O x positions x K, in tiles of at least 64 x 128. One launch
+// computes all steps.
+inline double weight_gradient_time(int64_t O, int64_t K, double positions, double steps, double element_size) {
   const double macs = double(ceil_div(uint64_t(O), 64) * 64) * double(ceil_div(uint64_t(K), 128) * 128) * positions;
   const Tuning& tuned = runtime::tuning();
   const double speed = element_size == 4 ? tuned.conv_weight_f32 : tuned.conv_weight_16bit;
-  return 15 + macs * double(steps) / (tuned.conv_rate * speed * conv_cores());
+  return 15 + macs * steps / (tuned.conv_rate * speed * conv_cores());
 }
 // A GEMM on the operands themselves needs no copies, so it is faster unless it is small.
 inline bool pointwise_is_faster(int64_t out_channels, int64_t channels, int64_t outputs) {

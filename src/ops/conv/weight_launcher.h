@@ -1,0 +1,90 @@
+// Launches the kernels of metal/conv/conv_weight_grad_tensor.metal.
+#pragma once
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "ops/conv/plan.h"
+
+namespace mpsx::ops {
+
+inline const KernelSet& weight_kernels(size_t tile) {
+  static const auto* const all = [] {
+    auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
+    for (const ConvWeightTile& t : kConvWeightTiles)
+      sets->push_back(std::make_unique<KernelSet>(std::string("conv_weight_grad_tensor_") + t.name));
+    return sets;
+  }();
+  return *(*all)[tile];
+}
+
+// Adds partial sums of shape [splits, matrices * steps, M, N], which the GEMM's parameters `p` describe, and stores
+// them in `out`, of shape [O, C / groups, D, H, W]. The taps of `out` must be evenly strided.
+inline void reduce_weight_gradient(const Tensor& out, const Tensor& partials, const Tensor& grad, const Tensor& source,
+                                   ConvWeightGradParams p) {
+  static const KernelSet kernels("conv_weight_grad_reduce_tensor");
+  constexpr uint32_t kMaxTaps = 63, kMinChannels = 32, kElements = 512;  // per tile
+  p.taps = uint32_t(taps_of(out));
+  p.group_channels = uint32_t(out.size(1));
+  p.out_stride = out.stride(0);
+  p.channel_stride = out.stride(1);
+  p.tap_stride = out.stride(4);
+  p.tile_taps = std::min(p.taps, kMaxTaps);
+  p.channel_tiles = uint32_t(ceil_div(p.group_channels, std::max(kMinChannels, kElements / p.tile_taps)));
+  p.tile_channels = uint32_t(ceil_div(p.group_channels, p.channel_tiles));
+  Launch l(kernels.get(tag_of(out)));
+  l.outputs(out).inputs(partials, grad, source).bytes(p);
+  const uint32_t elements = p.tile_channels * p.tile_taps;
+  l.groups({p.channel_tiles * uint32_t(out.size(0)), uint32_t(ceil_div(p.taps, p.tile_taps))},
+           uint32_t(ceil_div(elements, ceil_div(elements, 256))));
+  l.work(uint64_t(elements) * p.splits).run();
+}
+
+// Computes a weight gradient from packed windows of the output gradient, and packed pixels of the input. `out` is [O,
+// C / groups, D, H, W].
+inline void launch_weight_gradient(const Tensor& out, const Tensor& grad, const Tensor& pixels,
+                                   const PixelGrid& windows, const GroupedWeight& weight, const Plan& plan) {
+  const PixelGrid& grid = plan.grid;
+  const Steps& steps = plan.steps[0];
+  const ConvAxes& axes = plan.axes[0];
+  ConvWeightGradParams p{};
+  p.grad_pitch = windows.padded_channels;
+  p.grad_matrix = windows.pixels() * p.grad_pitch;
+  p.source_pitch = grid.stride[2] * grid.padded_channels;
+  p.source_matrix = grid.pixels() * grid.padded_channels;
+  std::transform(steps.offsets.begin(), steps.offsets.end(), p.offsets, [](int64_t at) { return uint32_t(at); });
+  p.M = uint32_t(weight.outputs());
+  p.N = uint32_t(steps.K);
+  p.windows = uint32_t(grid.windows(axes));
+  p.steps = uint32_t(steps.offsets.size());
+  p.matrices = uint32_t(weight.matrices);
+  p.padded_channels = uint32_t(grid.padded_channels);
+  p.channels = uint32_t(grid.channels);
+  p.row_taps = uint32_t(steps.K / grid.padded_channels);
+  p.fold_taps = uint32_t(grid.fold.taps);
+  p.group_outputs = uint32_t(weight.group_outputs);
+  p.images = uint32_t(grid.images);
+  p.grid = grid.outputs();
+  for (int d = 0; d < 3; ++d) {
+    p.positions.size[d] = uint32_t(axes[d].positions);
+    if (axes[d].positions != grid.pitch[d]) p.has_unused_windows = 1;
+  }
+  const size_t size = out.element_size();
+  const uint64_t gemms = uint64_t(p.matrices) * p.steps;
+  const ConvWeightChoice choice = choose_weight_tile(p.M, p.N, gemms, p.windows, size);
+  const ConvWeightTile& tile = kConvWeightTiles[choice.tile];
+  p.splits = uint32_t(choice.splits);
+  p.windows_per_split = uint32_t(choice.windows_per_split);
+  const Tensor partials = at::empty({int64_t(p.splits * gemms), int64_t(p.M), int64_t(p.N)},
+                                    out.options().dtype(at::kFloat).memory_format(std::nullopt));
+  Launch l(weight_kernels(choice.tile).get(tag_of(grad)));
+  l.outputs(partials).inputs(grad, pixels).bytes(p);
+  l.groups({uint32_t(tile_count(p.M, p.N, gemms, tile.M, tile.N)), 1, p.splits}, tile.threads, true);
+  l.work(uint64_t(tile.M) * tile.N * (1 + p.windows_per_split / 16)).run();
+  reduce_weight_gradient(out, partials, grad, pixels, p);
+}
+
+}  // namespace mpsx::ops
