@@ -9,15 +9,29 @@
 #include "lib/multiply_steps.h"
 #include "lib/vec.h"
 
-// Stores a tile's elements at their pixels, or the tile's partial sums if the steps are split.
-template <typename T>
+// Stores a tile's elements at their pixels, or the tile's partial sums if the steps are split. GROUPED: the matrix
+// combines several groups of channels (ConvGroups).
+template <typename T, bool GROUPED>
 struct ConvTensorEpilogue {
   device T* out;
+  device const T* left;
+  device const T* right;
   device const T* bias;
   device float* partials;
   constant ConvGemmParams& p;
   constant ConvGemmPart& part;
 
+  enum : uint { kNotStored = 0xffffffff };
+  // Returns where the result of a row and a channel is stored, or kNotStored if the row starts in the padding.
+  METAL_FUNC uint offset_of(uint row, uint channel, ConvOutput output, ConvSize positions, uint channels) const {
+    const ConvPixel pixel = pixel_of(row, output.grid);  // past the last image in the last tile
+    const bool inside = pixel.image < output.images && pixel.index[0] < positions.size[0] &&
+                        pixel.index[1] < positions.size[1] && pixel.index[2] < positions.size[2] && channel < channels;
+    const uint offset = pixel.image * output.image_stride + pixel.index[0] * output.stride[0] +
+                        pixel.index[1] * output.stride[1] + pixel.index[2] * output.stride[2] +
+                        channel * output.channel_stride;
+    return inside ? offset : uint(kNotStored);
+  }
   template <typename Sum>
   METAL_FUNC void store_pixels(thread Sum& sum, TileOffset tile) const {
     // Copies, because the stores below might alias the parameters.
@@ -25,17 +39,45 @@ struct ConvTensorEpilogue {
     const ConvSize positions = part.positions;
     const uint channels = p.N;
     const bool has_bias = p.has_bias;
+    bool has_nan = false;
     MPSX_UNROLL
     for (ushort i = 0; i < sum.get_capacity(); ++i) {
       const auto at = sum.get_multidimensional_index(i);
       const uint channel = tile.n + uint(at[0]);
-      const ConvPixel pixel = pixel_of(tile.m + uint(at[1]), output.grid);  // past the last image in the last tile
-      const uint offset = pixel.image * output.image_stride + pixel.index[0] * output.stride[0] +
-                          pixel.index[1] * output.stride[1] + pixel.index[2] * output.stride[2];
-      if (pixel.image < output.images && pixel.index[0] < positions.size[0] && pixel.index[1] < positions.size[1] &&
-          pixel.index[2] < positions.size[2] && channel < channels)
-        out[offset + channel * output.channel_stride] = T(sum[i] + (has_bias ? float(bias[channel]) : 0.0f));
+      const uint offset = offset_of(tile.m + uint(at[1]), channel, output, positions, channels);
+      if (offset != kNotStored) out[offset] = T(sum[i] + (has_bias ? float(bias[channel]) : 0.0f));
+      if (GROUPED) has_nan = has_nan || is_nan(sum[i]);
     }
+    if (GROUPED && has_nan) recompute_nan(sum, tile);
+  }
+  // The zeros off the diagonal of a matrix turn an infinity or a NaN of one group into NaN in the others. Computes the
+  // thread's results that are NaN again, from the channels of their own group.
+  template <typename Sum>
+  METAL_FUNC void recompute_nan(thread Sum& sum, TileOffset tile) const {
+#pragma nounroll
+    for (ushort i = 0; i < sum.get_capacity(); ++i) {
+      const auto at = sum.get_multidimensional_index(i);
+      const uint row = tile.m + uint(at[1]), channel = tile.n + uint(at[0]);
+      const uint offset = offset_of(row, channel, p.output, part.positions, p.N);
+      if (offset != kNotStored && is_nan(float(out[offset])))
+        out[offset] = T(group_sum(row, channel) + (p.has_bias ? float(bias[channel]) : 0.0f));
+    }
+  }
+  METAL_FUNC float group_sum(uint row, uint channel) const {
+    constant ConvGroups& group = p.group;
+    const uint first = channel / group.outputs * group.channels;
+    float total = 0.0f;
+    for (uint step = 0; step < part.steps && !is_nan(total); ++step) {
+      device const T* const a = left + long(row + p.rows[part.first_step + step]) * p.left_pitch;
+      device const T* const b = right + long(step * part.right_row_step + channel) * part.right_pitch;
+      for (uint tap = first; tap < part.K; tap += group.padded_channels)
+        for (uint fold = 0; fold < group.fold_taps; ++fold)
+          for (uint c = 0; c < group.channels; ++c) {
+            const uint k = tap + fold * group.matrix_channels + c;
+            total += float(a[k]) * float(b[k]);
+          }
+    }
+    return total;
   }
   template <typename Sum>
   METAL_FUNC void store(thread Sum& sum, TileOffset tile) const {
@@ -64,7 +106,7 @@ struct ConvSteps {
 };
 
 // Grid: (tiles x parts, 1, splits of the steps). The parts of a tile are adjacent, because they read the same pixels.
-template <typename T, typename Tile>
+template <typename T, typename Tile, bool GROUPED>
 [[max_total_threads_per_threadgroup(Tile::threads)]]
 kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffer(1)]], device T* right [[buffer(2)]],
                              device const T* bias [[buffer(3)]], constant ConvGemmParams& p [[buffer(4)]],
@@ -84,8 +126,13 @@ kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffe
   for (ushort i = 0; i < sum.get_capacity(); ++i) sum[i] = 0.0f;
   const ConvSteps steps = {p, part, tile, first, last};
   MPSX_MULTIPLY_STEPS(multiply, A, B, steps, sum);
-  const ConvTensorEpilogue<T> epilogue = {out + part.out, bias + part.first_channel,
-                                          partials + (p.has_partials ? ulong(group.z) * p.M * p.N : 0), p, part};
+  const ConvTensorEpilogue<T, GROUPED> epilogue = {out + part.out,
+                                                   A.data,
+                                                   B.data,
+                                                   bias + part.first_channel,
+                                                   partials + (p.has_partials ? ulong(group.z) * p.M * p.N : 0),
+                                                   p,
+                                                   part};
   epilogue.store(sum, tile);
 }
 
@@ -315,19 +362,21 @@ typedef TensorTile<64, 128, 4, false> Tile64x128;
 typedef TensorTile<128, 64, 4, false> Tile128x64;
 typedef TensorTile<128, 64, 8, false> Tile128x64f32;  // float32 needs one SIMD group per 16 rows
 
-#define MPSX_CONV_TENSOR_16_BIT(T, TAG)                                           \
-  MPSX_KERNEL("conv_gemm_tensor_256x128_" #TAG, conv_gemm_tensor<T, Tile256x128>) \
-  MPSX_KERNEL("conv_gemm_tensor_128x256_" #TAG, conv_gemm_tensor<T, Tile128x256>) \
-  MPSX_KERNEL("conv_gemm_tensor_128x64_" #TAG, conv_gemm_tensor<T, Tile128x64>)
-#define MPSX_CONV_TENSOR(T, TAG, ...)                                             \
-  MPSX_KERNEL("conv_gemm_tensor_128x128_" #TAG, conv_gemm_tensor<T, Tile128x128>) \
-  MPSX_KERNEL("conv_gemm_tensor_64x128_" #TAG, conv_gemm_tensor<T, Tile64x128>)   \
-  MPSX_KERNEL("conv_pack_tensor_" #TAG, conv_pack_tensor<T>)                      \
-  MPSX_KERNEL("conv_pack_weight_tensor_" #TAG, conv_pack_weight_tensor<T>)        \
-  MPSX_KERNEL("conv_pack_rows2_tensor_" #TAG, conv_pack_rows_tensor<T, 2>)        \
-  MPSX_KERNEL("conv_pack_rows4_tensor_" #TAG, conv_pack_rows_tensor<T, 4>)        \
+#define MPSX_CONV_TENSOR_16_BIT(T, TAG)                                                  \
+  MPSX_KERNEL("conv_gemm_tensor_256x128_" #TAG, conv_gemm_tensor<T, Tile256x128, false>) \
+  MPSX_KERNEL("conv_gemm_tensor_128x256_" #TAG, conv_gemm_tensor<T, Tile128x256, false>) \
+  MPSX_KERNEL("conv_gemm_tensor_128x64_" #TAG, conv_gemm_tensor<T, Tile128x64, false>)   \
+  MPSX_KERNEL("conv_gemm_tensor_grouped_" #TAG, conv_gemm_tensor<T, Tile128x64, true>)
+#define MPSX_CONV_TENSOR(T, TAG, ...)                                                    \
+  MPSX_KERNEL("conv_gemm_tensor_128x128_" #TAG, conv_gemm_tensor<T, Tile128x128, false>) \
+  MPSX_KERNEL("conv_gemm_tensor_64x128_" #TAG, conv_gemm_tensor<T, Tile64x128, false>)   \
+  MPSX_KERNEL("conv_pack_tensor_" #TAG, conv_pack_tensor<T>)                             \
+  MPSX_KERNEL("conv_pack_weight_tensor_" #TAG, conv_pack_weight_tensor<T>)               \
+  MPSX_KERNEL("conv_pack_rows2_tensor_" #TAG, conv_pack_rows_tensor<T, 2>)               \
+  MPSX_KERNEL("conv_pack_rows4_tensor_" #TAG, conv_pack_rows_tensor<T, 4>)               \
   MPSX_KERNEL("conv_pack_vectors_tensor_" #TAG, conv_pack_vectors_tensor<T>)
 MPSX_FOR_FLOAT(MPSX_CONV_TENSOR)
 MPSX_CONV_TENSOR_16_BIT(half, f16)
 MPSX_CONV_TENSOR_16_BIT(bfloat, bf16)
-MPSX_KERNEL("conv_gemm_tensor_128x64_f32", conv_gemm_tensor<float, Tile128x64f32>)
+MPSX_KERNEL("conv_gemm_tensor_128x64_f32", conv_gemm_tensor<float, Tile128x64f32, false>)
+MPSX_KERNEL("conv_gemm_tensor_grouped_f32", conv_gemm_tensor<float, Tile128x64f32, true>)

@@ -39,6 +39,12 @@ struct ConvGemmPart {
   ConvSize positions;  // pixels with greater indices are padding and are not stored
 };
 
+// Several groups of channels that one matrix combines: outputs and channels of each group, channels of all groups, and
+// the layout of the matrix's rows. The blocks off the diagonal are zero.
+struct ConvGroups {
+  uint32_t outputs, channels, matrix_channels, padded_channels, fold_taps;
+};
+
 // Computes out[m, n] = sum of left[step][m, k] * right[step][n, k] over all steps and k. The rows of `left` are the
 // pixels of `grid`, and the rows of `right` are channels.
 struct ConvGemmParams {
@@ -50,6 +56,7 @@ struct ConvGemmParams {
   uint32_t steps_per_split;
   uint32_t has_rows, has_bias, has_partials;
   ConvOutput output;
+  ConvGroups group;  // read by conv_gemm_tensor_grouped
 };
 
 // Parameters of conv_weight_grad_tensor.metal. For each matrix of groups and each step, a GEMM computes

@@ -21,14 +21,16 @@ inline const KernelSet& gemm_kernels(size_t tile) {
   return *(*all)[tile];
 }
 
+// `grouped`: the matrices combine several groups.
 inline void launch_conv_gemm(const ConvGemmParams& p, const ConvWork& work, const Tensor& out, const Tensor& left,
-                             const Tensor& right, const Tensor& bias, const Tensor& partials) {
+                             const Tensor& right, const Tensor& bias, const Tensor& partials, bool grouped = false) {
+  static const KernelSet grouped_kernels("conv_gemm_tensor_grouped");
   const Tensor& result = out.defined() ? out : partials;
   const size_t size = left.element_size();
-  const size_t tile = choose_conv_tile(work, size).tile;
+  const size_t tile = grouped ? kGroupedConvTile : choose_conv_tile(work, size).tile;
   const ConvTile& t = kConvTiles[tile];
   const uint32_t steps = p.parts[0].steps;  // of the only part if they are split
-  Launch l(gemm_kernels(tile).get(tag_of(left)));
+  Launch l((grouped ? grouped_kernels : gemm_kernels(tile)).get(tag_of(left)));
   l.outputs(result).inputs(left, right, bias).bytes(p).outputs(partials);
   l.groups({uint32_t(tile_count(p.M, p.N, p.part_count, t.M, t.N)), 1, uint32_t(ceil_div(steps, p.steps_per_split))},
            t.threads(size), true);
@@ -84,9 +86,11 @@ class PartLauncher {
     p_.output.image_stride = uint32_t(out_.stride(0));
     p_.output.channel_stride = uint32_t(out_.stride(1));
     p_.output.grid = grid.outputs();
+    p_.group = {uint32_t(weight_.group_outputs), uint32_t(weight_.group_channels), uint32_t(weight_.channels()),
+                uint32_t(grid.padded_channels), uint32_t(grid.fold.taps)};
     work_.M = p_.M;
     work_.N = p_.N;
-    launch_conv_gemm(p_, work_, out_, pixels_, weights, bias_, Tensor());
+    launch_conv_gemm(p_, work_, out_, pixels_, weights, bias_, Tensor(), weight_.groups > 1);
     p_.part_count = 0;
     step_count_ = weights_size_ = 0;
     work_ = {};

@@ -24,6 +24,8 @@ inline constexpr ConvTile kConvTiles[] = {{"128x256", 128, 256, &Tuning::conv_12
                                           {"256x128", 256, 128, &Tuning::conv_256x128_16bit, nullptr},
                                           {"128x64", 128, 64, &Tuning::conv_128x64_16bit, &Tuning::conv_128x64_f32},
                                           {"64x128", 64, 128, &Tuning::conv_64x128_16bit, &Tuning::conv_64x128_f32}};
+// The tile of the kernels for matrices of several groups, which have at most 64 outputs.
+inline constexpr size_t kGroupedConvTile = 3;
 
 inline double conv_cores() { return double(runtime::target_resident_threads()) / 1024; }
 // Returns how long a kernel takes that reads and writes this many bytes in total.

@@ -51,7 +51,7 @@ def check_infinity(case: tuple, dtype: torch.dtype, position: int) -> None:
 
 
 def prefer_random_tiles(choice: random.Random) -> None:
-    """Make some tile sizes of GEMMs look a hundred times slower, because small convolutions would never use others."""
+    """Make some tile sizes of GEMMs look a hundred times slower, because small convolutions use only small tiles."""
     speeds = [name for name in _runtime.tuning("") if re.fullmatch(r"(conv|matmul)_\d+x\d+_(16bit|f32)", name)]
     assert speeds
     _runtime.set_tuning({name: choice.choice([0.01, 1]) for name in speeds})
@@ -59,10 +59,12 @@ def prefer_random_tiles(choice: random.Random) -> None:
 
 def compare(choice: random.Random) -> str:
     """Check a random convolution and its gradients. Return a description of the convolution."""
-    prefer_random_tiles(choice)
     dims = choice.choice([1, 2, 2, 2, 3])
     limit, transposed = {1: 40, 2: 10, 3: 5}[dims], choice.random() < 0.3
     kernel = [choice.choice([1, 2, 3, 3, 5]) for _ in range(dims)] if choice.random() < 0.8 else [1] * dims
+    _runtime.set_tuning({})
+    if dims < 3 and max(kernel) < 4 and choice.random() < 0.5:  # empty tiles of large GEMMs take minutes on simt
+        prefer_random_tiles(choice)
     stride = [choice.choice([1, 1, 2, 3]) for _ in range(dims)] if choice.random() < 0.5 else [1] * dims
     dilation = [choice.choice([1, 2]) for _ in range(dims)] if choice.random() < 0.3 else [1] * dims
     padding = [choice.randrange(k + 1) for k in kernel]
@@ -78,7 +80,8 @@ def compare(choice: random.Random) -> str:
     elif groups > 1:  # direct kernels
         channels, out_channels = groups * choice.choice([1, 1, 2, 4]), groups * choice.choice([1, 1, 2, 3])
     else:
-        channels, out_channels = choice.choice([1, 3, 8, 16, 20, 64]), choice.choice([1, 5, 16, 24, 70, 130])
+        channels = choice.choice([1, 3, 8, 16, 20, 20 if dims == 3 else 64])
+        out_channels = choice.choice([1, 5, 16, 24, 24 if dims == 3 else 70])
     case = (transposed, choice.randint(1, 3), channels, out_channels, size, kernel, stride, padding, dilation, groups)
     dtype = choice.choice(FLOAT)
     layouts = ["contiguous", "slice"]
@@ -89,8 +92,7 @@ def compare(choice: random.Random) -> str:
     text = f"{case} {dtype} {layout} bias={bias}"
     try:
         check(case, dtype, layout, bias)
-        if groups == 1:  # zeros of a matrix with several groups would turn infinities into NaN
-            check_infinity(case, dtype, choice.choice([0, -1, choice.randrange(1 << 20)]))
+        check_infinity(case, dtype, choice.choice([0, -1, choice.randrange(1 << 20)]))
     except Exception as error:
         raise AssertionError(text) from error
     return text
