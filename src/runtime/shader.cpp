@@ -58,14 +58,16 @@ Shader::~Shader() {
 }
 
 KernelEntry* Shader::find(const std::string& key) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto it = entries_.find(key);
-  if (it != entries_.end()) return it->second;
-  const driver::Kernel* kernel = library_->kernel(key);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto it = entries_.find(key); it != entries_.end()) return it->second;
+  }
+  const driver::Kernel* kernel = library_->kernel(key);  // may compile it, so other threads look up theirs meanwhile
   if (!kernel) return nullptr;
-  KernelEntry& entry = add_kernel(*kernel, key);
-  entries_.emplace(key, &entry);
-  return &entry;
+  std::lock_guard<std::mutex> lock(mutex_);
+  KernelEntry*& entry = entries_[key];
+  if (!entry) entry = &add_kernel(*kernel, key);
+  return entry;
 }
 
 std::shared_ptr<Shader> load_shader(const driver::LibrarySource& source) {

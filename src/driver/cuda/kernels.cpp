@@ -51,24 +51,31 @@ Kernels::Loaded::~Loaded() {
 }
 
 const CudaKernel* Kernels::get(std::string_view key) {
-  const size_t bar = key.find('|');
-  const PtxKernel* found = library_.find(key.substr(0, bar));
+  const PtxKernel* found = library_.find(key.substr(0, key.find('|')));
   if (!found) return nullptr;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto known = loaded_.find(std::string(key)); known != loaded_.end()) return &known->second->kernel;
+  Entry* entry;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    entry = &entries_[std::string(key)];
+  }
+  std::lock_guard<std::mutex> lock(entry->mutex);
+  if (!entry->loaded) entry->loaded = load(key, *found);
+  return &entry->loaded->kernel;
+}
 
+std::unique_ptr<Kernels::Loaded> Kernels::load(std::string_view key, const PtxKernel& found) {
   device_.bind();
   const Api& api = device_.api;
   auto loaded = std::make_unique<Loaded>(api);
-  std::string cubin = cache_.find(found->unit->packed, found->symbol);
+  std::string cubin = cache_.find(found.unit->packed, found.symbol);
   if (cubin.empty() || api.cuModuleLoadData(&loaded->module, cubin.data()) != CUDA_SUCCESS) {
-    cubin = compile(*found);
-    api.check(api.cuModuleLoadData(&loaded->module, cubin.data()), (found->name + ": cuModuleLoadData").c_str());
-    cache_.store(found->unit->packed, found->symbol, cubin);
+    cubin = compile(found);
+    api.check(api.cuModuleLoadData(&loaded->module, cubin.data()), (found.name + ": cuModuleLoadData").c_str());
+    cache_.store(found.unit->packed, found.symbol, cubin);
   }
   CudaKernel& kernel = loaded->kernel;
   kernel.name = key;
-  api.check(api.cuModuleGetFunction(&kernel.function, loaded->module, found->symbol.c_str()), "cuModuleGetFunction");
+  api.check(api.cuModuleGetFunction(&kernel.function, loaded->module, found.symbol.c_str()), "cuModuleGetFunction");
   int most = 0, shared = 0;
   api.check(api.cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel.function),
             "cuFuncGetAttribute");
@@ -76,30 +83,34 @@ const CudaKernel* Kernels::get(std::string_view key) {
             "cuFuncGetAttribute");
   kernel.max_threads = uint32_t(most);
   kernel.static_threadgroup_bytes = uint32_t(shared);
-  kernel.staging = found->staging;
-  kernel.simdgroup_staging = found->simdgroup_staging;
+  kernel.staging = found.staging;
+  kernel.simdgroup_staging = found.simdgroup_staging;
   if (kernel.staging || kernel.simdgroup_staging)
     api.check(api.cuFuncSetAttribute(kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                      device_.shared_memory - shared),
               "cuFuncSetAttribute");
-  if (found->max_staging + shared <= uint32_t(device_.shared_memory)) kernel.max_staging = found->max_staging;
-  kernel.parameters = found->parameters;
+  if (found.max_staging + shared <= uint32_t(device_.shared_memory)) kernel.max_staging = found.max_staging;
+  kernel.parameters = found.parameters;
   for (const Parameter& p : kernel.parameters) {
     uint32_t& count = p.kind == Parameter::Kind::threadgroup ? kernel.threadgroups : kernel.buffers;
     count = std::max(count, p.index + 1);
   }
   if (kernel.threadgroups > 0) kernel.max_staging = 0;  // it cannot tell where the threadgroup arguments start
-  if (!found->unit->constants.empty())
-    set_constants(*loaded, *found, bar == key.npos ? std::string_view() : key.substr(bar + 1));
+  const size_t bar = key.find('|');
+  if (!found.unit->constants.empty())
+    set_constants(*loaded, found, bar == key.npos ? std::string_view() : key.substr(bar + 1));
   else if (bar != key.npos)
-    throw Error(found->name + ": has no function constants");
-  return &loaded_.emplace(key, std::move(loaded)).first->second->kernel;
+    throw Error(found.name + ": has no function constants");
+  return loaded;
 }
 
 // Compiles the kernel to machine code for this GPU.
 std::string Kernels::compile(const PtxKernel& kernel) {
   const Api& api = device_.api;
-  const std::string text = library_.text(kernel);
+  const std::string text = [&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return library_.text(kernel);
+  }();
   if (const size_t bytes = threadgroup_bytes(text); bytes > kMaxThreadgroupMemory)
     throw Error(kernel.name + ": expected at most " + std::to_string(kMaxThreadgroupMemory) +
                 " bytes of threadgroup memory, got " + std::to_string(bytes));

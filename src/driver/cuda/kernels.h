@@ -43,7 +43,13 @@ class Kernels final : public Library {
     CUmodule module = nullptr;
     void* constants = nullptr;  // values of the function constants, in pinned memory
   };
+  // A thread that loads a kernel holds its mutex, so threads load different kernels at the same time.
+  struct Entry {
+    std::mutex mutex;
+    std::unique_ptr<Loaded> loaded;
+  };
   const CudaKernel* get(std::string_view key);
+  std::unique_ptr<Loaded> load(std::string_view key, const PtxKernel&);
   std::string compile(const PtxKernel&);
   void set_constants(Loaded&, const PtxKernel&, std::string_view text);
 
@@ -52,7 +58,7 @@ class Kernels final : public Library {
   PtxLibrary library_;
   const CubinCache cache_;
   std::mutex mutex_;
-  std::unordered_map<std::string, std::unique_ptr<Loaded>> loaded_;  // by key
+  std::unordered_map<std::string, Entry> entries_;  // by key
 };
 
 }  // namespace mpsx::driver::cuda

@@ -77,6 +77,18 @@ CASE(caches_compiled_kernels_on_disk) {
   CHECK(gpu().compiled == 3);
 }
 
+CASE(compiles_kernels_in_parallel) {
+  Device device(directory);
+  gpu().links_at_once = 2;
+  const Kernel* found[3] = {};
+  std::vector<std::thread> threads;
+  for (const Kernel*& kernel : found)
+    threads.emplace_back([&] { kernel = &device.kernel(&kernel == found ? "plain" : "limited"); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(gpu().wrong.empty() && gpu().compiled == 2);  // two threads look up the same kernel
+  CHECK(found[0]->name == "plain" && found[1]->name == "limited" && found[1] == found[2]);
+}
+
 CASE(recompiles_damaged_cache_files) {
   namespace fs = std::filesystem;
   const auto compiled = [&](std::initializer_list<const char*> kernels) {

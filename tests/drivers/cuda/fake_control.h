@@ -27,6 +27,7 @@ struct Control {
   bool paused = false;             // while set, the GPU works only when a thread waits
   std::string failing;             // name of a kernel that fails with an illegal address
   int reject_link = 0;             // number of compilations that fail
+  int links_at_once = 0;           // a compilation waits until so many have started
 };
 
 }  // namespace fake
