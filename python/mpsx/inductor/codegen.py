@@ -134,7 +134,7 @@ class Scheduling(MetalScheduling):
         if not hasattr(wrapper, "mpsx_kernels"):  # src_to_kernel also contains kernels for other devices
             wrapper.mpsx_kernels = Kernels()
             wrapper.header.writeline("from mpsx.inductor import Kernels")
-            wrapper.header.writeline("mpsx_kernels = Kernels()")
+            wrapper.header.writeline("mpsx_kernels = Kernels(globals())")
         name = f"generated_kernel_{len(wrapper.src_to_kernel)}"
         wrapper.src_to_kernel[src_code] = name
         source = src_code.split("'''", 1)[1].rsplit("'''", 1)[0]
@@ -156,6 +156,13 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
         if is_subgraph:
             return _PythonWrapperCodegen.create(is_subgraph, *args, **kwargs)
         return PythonWrapperCodegen()
+
+    def generate(self, is_inference: bool) -> Any:
+        """Return the module's text. All kernels are complete, so start compiling the last ones."""
+        kernels = getattr(self, "mpsx_kernels", None)
+        if kernels and kernels.waiting:
+            kernels.start()
+        return super().generate(is_inference)
 
     def write_header(self) -> None:
         """Write the header, and import the allocation function."""

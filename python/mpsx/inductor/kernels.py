@@ -1,8 +1,8 @@
-"""Compilation of a graph's generated kernels, while Inductor generates the others.
+"""Compilation of a graph's generated kernels, while Inductor generates the others and PyTorch finishes the graph.
 
 Every KERNELS_PER_LIBRARY kernels become a library, which a thread compiles as soon as they are complete. Inductor
 generates a graph's kernels and then runs the graph's module, which contains them as text. Both add them to a Kernels
-object, so the module finds the libraries that Inductor started.
+object, so the module finds the libraries that Inductor started. Only the first call of a kernel waits for its library.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..shader.library import load
 from . import checks, rows, tables
 
 CORES = os.cpu_count() or 1
-# Each library parses its headers, which takes half a second. On few cores, compile fewer and larger libraries.
-KERNELS_PER_LIBRARY = AT_ONCE // 2 if CORES > 4 else AT_ONCE
+# Each library parses its headers, which takes a quarter of a second. On few cores, compile fewer and larger libraries.
+KERNELS_PER_LIBRARY = 4 if CORES > 4 else 8
 _started: WeakValueDictionary[str, Future] = WeakValueDictionary()  # by source
 
 
@@ -37,9 +37,11 @@ class Source(NamedTuple):
 
 
 class Kernels:
-    """The kernels of one graph, compiled as a few libraries in parallel."""
+    """The kernels of one graph, compiled as a few libraries in parallel. `module` contains the global variables of the
+    graph's module."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: dict[str, Any] | None = None) -> None:
+        self.module = {} if module is None else module
         self.sources: dict[str, Source] = {}
         self.waiting: list[str] = []  # names of kernels that are in no library yet
         self.libraries: dict[str, Future] = {}  # by kernel name
@@ -54,14 +56,18 @@ class Kernels:
         return Kernel(self, name)
 
     def get(self, name: str) -> Callable[..., None]:
-        """Wait for a kernel. The first call starts the last library."""
-        if self.waiting:
-            self.start()
-            self.pool.shutdown(wait=False)  # its threads end after the last library
+        """Wait for a kernel."""
+        self.finish()
         kernel = getattr(self.libraries[name].result(), name)
         kernel.vector_size = self.sources[name].vector_size
         kernel.takes_alignment = "constant uint& alignment" in self.sources[name].text
         return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
+
+    def finish(self) -> None:
+        """Start the last library."""
+        if self.waiting:
+            self.start()
+            self.pool.shutdown(wait=False)  # its threads end after the last library
 
     def start(self) -> None:
         """Start compiling the waiting kernels as one library, unless a thread of this process compiles it already."""
@@ -77,8 +83,8 @@ def compiled(source: str, names: list[str]) -> Any:
     """Return the library of a source after loading its kernels. In the disk cache, libraries are named by a hash of
     their sources."""
     library = load(source, "torch_compile.metal", [str(SOURCES)], strict=False)
-    for name in names:
-        getattr(library, name)  # on NVIDIA GPUs, this assembles the kernel's PTX
+    with ThreadPoolExecutor(len(names)) as pool:  # on NVIDIA GPUs, loading a kernel assembles its PTX
+        list(pool.map(lambda name: getattr(library, name), names))
     return library
 
 
@@ -107,14 +113,18 @@ class SingleKernelLibrary:
 
 
 class Kernel(CodeCacheFuture):
-    """A future for a kernel in a graph's module. Inductor either replaces it with its result or calls it."""
+    """A kernel in a graph's module. Its first call waits for the kernel, which then replaces this object."""
 
     def __init__(self, kernels: Kernels, name: str) -> None:
         self.kernels, self.name = kernels, name
 
-    def result(self, timeout: float | None = None) -> Callable[..., None]:
-        """Return the kernel."""
-        return self.kernels.get(self.name)
+    def result(self, timeout: float | None = None) -> Kernel:
+        """Return this object. Inductor calls this method once the module has added all kernels."""
+        self.kernels.finish()
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        self.kernels.get(self.name)(*args, **kwargs)
+        kernel = self.kernels.module[self.name] = self.kernels.get(self.name)
+        kernel(*args, **kwargs)
+
+    generated_kernel = __call__  # before torch 2.13
