@@ -65,7 +65,7 @@ class Builder:
             try:
                 src = Source(text)
                 self.tensors = uses_tensors(text)
-                header, calls = (None, None) if on_gpu else self.start_shared_files(folder)
+                header, calls = self.start_shared_files(folder, text)
                 unit = check.unit_of(src) if self.strict else None
             except MslError as error:
                 self.reject(check.from_text(str(error)), texts)
@@ -88,7 +88,7 @@ class Builder:
                     self.check(translation.source, translation.samples(), folder, shared[0])
                     record["source"], record["exports"] = translation.source, translation.parts()
                 else:
-                    library = (self.compile_ptx(translation.text, folder) if on_gpu
+                    library = (self.compile_ptx(translation.text, folder, shared[0]) if on_gpu
                                else self.compile(translation.text, folder, *shared))  # fmt: skip
                     record["library"] = self.cache.store(library).name
             except SyntaxError as error:
@@ -123,11 +123,12 @@ class Builder:
         with self.working_folder() as folder:
             try:
                 if self.target.mode == "cuda":
-                    library = self.compile_ptx(source + exports, folder)
+                    header = self.start_shared_files(folder, source)[0]
+                    library = self.compile_ptx(source + exports, folder, header and self.finish(header))
                 elif "clang" not in self.compiler.description:
                     library = self.compile(source + exports, folder, None, self.finish(self.start_calls(folder)))
                 else:
-                    header, calls = map(self.finish, self.start_shared_files(folder))
+                    header, calls = map(self.finish, self.start_shared_files(folder, source))
                     library = self.compile(exports, folder, self.finish(self.start_source(source, folder, header)),
                                            calls)  # fmt: skip
             except SyntaxError as error:
@@ -187,6 +188,8 @@ class Builder:
 
     def flags(self) -> list[str]:
         """Return the flags for the C++ compiler."""
+        if self.target.mode == "cuda":
+            return [*self.compiler.flags(mode="cuda", general=True), *self.tensor_flags()]
         simt = self.target.mode == "simt"
         flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
         return [*flags, *self.tensor_flags(), "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
@@ -239,10 +242,15 @@ class Builder:
         own = [file for file in files if Path(file).is_relative_to(SOURCES)]
         return overlays_of(own) if own else []
 
-    def start_shared_files(self, folder: Path) -> tuple[SharedFile | None, SharedFile]:
-        """Start compiling the files shared by all shaders: the precompiled header of the Metal standard library (only
-        for clang), and the functions through which kernels call the SIMT engine."""
+    def start_shared_files(self, folder: Path, text: str) -> tuple[SharedFile | None, SharedFile | None]:
+        """Start compiling the files that all shaders share: the precompiled header of the Metal standard library (only
+        for clang), and the functions through which kernels call the SIMT engine (only for CPUs). For NVIDIA GPUs, the
+        header depends on what a source uses, so only the one for most sources is precompiled."""
         header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(toolchain.METAL_STDLIB / "msl.h")]
+        if self.target.mode == "cuda":
+            header = [f"-DMPSX_{name}=1" for name in ("SIMT", "GENERAL", "CUDA")] + header  # translate.macros
+            is_special = self.tensors or "thread_elements" in text
+            return None if is_special else self.start_file(folder, "msl.pch", header), None
         is_clang = "clang" in self.compiler.description
         started = self.start_file(folder, "msl.pch", header) if is_clang else None
         return started, self.start_calls(folder)
@@ -260,12 +268,14 @@ class Builder:
 
     def start_file(self, folder: Path, name: str, arguments: list[str], text: str = "") -> SharedFile:
         """Find a shared file in the cache, or start compiling it. `text` is the compiler's standard input."""
-        command = [*self.clang, *self.flags(), *arguments, "-o"]
+        on_gpu = self.target.mode == "cuda"
+        command = [*(self.compiler.command if on_gpu else self.clang), *self.flags(), *arguments, "-o"]
         stamp = digest(toolchain.compiler_stamp(), toolchain.headers_hash(str(self.cache.folder)), *command, text)
         file = SharedFile(f"{name}-{stamp[:32]}", folder / name, text)
         file.path = self.cache.get(file.name)
         if file.path is None:
-            file.process = self.start([*command, str(file.written)])
+            env = processes.with_caches_in(folder) if on_gpu else None
+            file.process = self.start([*command, str(file.written)], env=env)
         return file
 
     def finish(self, file: SharedFile) -> Path:
@@ -281,18 +291,17 @@ class Builder:
             file.path = self.cache.put(file.written, file.name)
         return file.path
 
-    def compile_ptx(self, text: str, folder: Path) -> Path:
-        """Compile translated text to a PTX library."""
+    def compile_ptx(self, text: str, folder: Path, header: Path | None) -> Path:
+        """Compile translated text to a PTX library. `header` is the precompiled header of the standard library."""
         from ..msl.check.messages import CLANG_FLAGS
         from ..msl.ptx import pack_files
 
         code, library = folder / "shader.cpp", folder / "shader.ptx"
         code.write_text(text)
         # Use zig's driver, because it can select a PTX version older than clang's newest.
-        flags = [*self.compiler.flags(mode="cuda", general=True), *self.tensor_flags(), *CLANG_FLAGS]
-        env = processes.with_caches_in(folder)
-        self.write_ir([*self.compiler.command, *flags], code, env)
-        self.run([*self.compiler.command, *flags, "-S", f"{code}.ll", "-o", f"{code}.ptx"], env=env)
+        command, env = [*self.compiler.command, *self.flags(), *CLANG_FLAGS], processes.with_caches_in(folder)
+        self.write_ir([*command, "-include-pch", str(header)] if header else command, code, env)
+        self.run([*command, "-S", f"{code}.ll", "-o", f"{code}.ptx"], env=env)
         missing = re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", Path(f"{code}.ptx").read_text())
         if missing:
             function = toolchain.undefined_function(f"undefined symbol: {missing[1]}")
