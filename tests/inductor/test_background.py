@@ -26,7 +26,7 @@ real_build, real_start, real_generate = compiler.Builder.build, kernels.Kernels.
 enabled = []
 
 def built(*args):
-    print("built")
+    print("built\\n", end="")  # in one piece, as threads call this
     return real_build(*args)
 
 def start(self):
@@ -71,6 +71,21 @@ def test_errors_reach_the_caller() -> None:
     assert kernel.result() is kernel
     with pytest.raises(SyntaxError, match="nothing"):
         kernel()
+
+
+@pytest.mark.parametrize("version", [torch.__version__, "2.12.0"])
+def test_first_call_replaces_the_kernel(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later calls run the kernel itself. Before torch 2.13, Inductor calls an attribute."""
+    monkeypatch.setattr(torch, "__version__", version)
+    module: dict[str, object] = {}
+    text = "kernel void fill(device float* x, uint i [[thread_position_in_grid]]) { x[i] += 1; }"
+    first = module["fill"] = kernels.Kernels(module).add("fill", text, [], [], 1)
+    x = torch.zeros(4, device="mpsx")
+    for count in (1, 2):
+        call = module["fill"] if version == torch.__version__ else module["fill"].generated_kernel
+        call(x, threads=[4])
+        assert x.tolist() == [count] * 4
+        assert module["fill"] is not first
 
 
 def test_collector_stays_disabled() -> None:

@@ -16,13 +16,13 @@ from weakref import WeakValueDictionary
 import torch
 from torch._inductor.codecache import CodeCacheFuture
 
-from ..shader.compiler import AT_ONCE
 from ..shader.kernel_library import SOURCES
 from ..shader.library import load
 from . import checks, rows, tables
 
 CORES = os.cpu_count() or 1
-# Each library parses its headers, which takes a quarter of a second. On few cores, compile fewer and larger libraries.
+# A library of one small kernel takes 0.2 s. On few cores, compile fewer and larger libraries (at most
+# shader.compiler.AT_ONCE kernels).
 KERNELS_PER_LIBRARY = 4 if CORES > 4 else 8
 _started: WeakValueDictionary[str, Future] = WeakValueDictionary()  # by source
 

@@ -1,7 +1,11 @@
 // Settings and call records of the fake libcuda.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace fake {
@@ -21,13 +25,28 @@ struct Control {
   std::vector<Launch> launches;    // in launch order
   std::vector<std::string> log;    // all calls except queries
   std::vector<std::string> wrong;  // violations of the API's rules
-  int compiled = 0;                // number of compiled PTX programs
+  std::atomic<int> compiled = 0;   // number of compiled PTX programs
   int graphs = 0;                  // number of graphs and executable graphs that exist
   std::vector<std::vector<size_t>> edges;  // the nodes that each node of the last graph waits for
   bool paused = false;             // while set, the GPU works only when a thread waits
   std::string failing;             // name of a kernel that fails with an illegal address
   int reject_link = 0;             // number of compilations that fail
   int links_at_once = 0;           // a compilation waits until so many have started
+
+  // Counts a compilation. Returns false if not enough others start.
+  bool compile() {
+    ++compiled;
+    for (int i = 0; compiled < links_at_once && i < 3000; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return compiled >= links_at_once;
+  }
+  void record(const char* name) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    log.push_back(name);
+  }
+
+ private:
+  std::mutex mutex;
 };
 
 }  // namespace fake

@@ -1,13 +1,10 @@
 // A fake libcuda.so.1 that needs no GPU. It records calls and enforces the rules of the CUDA driver API. It "runs"
 // kernels when a thread waits for them.
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <regex>
 #include <set>
 #include <thread>
@@ -68,10 +65,6 @@ std::map<uintptr_t, size_t> memory;
 std::map<CUfunction, CUmodule> modules;
 size_t completed = 0;  // number of completed launches
 
-std::mutex link_mutex;  // of the calls from threads that compile kernels
-std::condition_variable link_started;
-int links = 0;  // number of compilations that have started
-
 void wrong(const std::string& what) { control.wrong.push_back(what); }
 
 bool inside(uintptr_t p) {
@@ -80,10 +73,7 @@ bool inside(uintptr_t p) {
 }
 
 CUresult enter(const char* name, bool logged = true) {
-  if (logged) {
-    const std::lock_guard<std::mutex> lock(link_mutex);
-    control.log.push_back(name);
-  }
+  if (logged) control.record(name);
   if (!started) return kNotInitialized;
   if (!current) {
     wrong(std::string(name) + " without a context");
@@ -261,12 +251,7 @@ FAKE CUresult cuLinkAddData_v2(CUlinkState state, int kind, void* data, size_t b
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuLinkComplete(CUlinkState state, void** code, size_t* size) {
-  std::unique_lock<std::mutex> lock(link_mutex);
-  ++control.compiled;
-  ++links;
-  link_started.notify_all();
-  if (!link_started.wait_for(lock, std::chrono::seconds(30), [] { return links >= control.links_at_once; }))
-    wrong("cuLinkComplete: no other compilation has started");
+  if (!control.compile()) wrong("cuLinkComplete: no other compilation has started");
   *code = state->text.data();
   *size = state->text.size() + 1;
   return CUDA_SUCCESS;
