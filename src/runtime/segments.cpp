@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <mutex>
 
@@ -19,7 +20,9 @@ void Segments::add(const driver::Buffer& buffer, size_t block_bytes) {
 void Segments::remove(const driver::Buffer& buffer) {
   std::unique_lock<std::shared_mutex> lock(mutex_);
   const auto it = segments_.find(buffer.contents);
-  if (--it->second.owners == 0) segments_.erase(it);
+  if (--it->second.owners > 0) return;
+  removals_.fetch_add(1, std::memory_order_release);
+  segments_.erase(it);
 }
 
 std::pair<const Segments::Segment*, size_t> Segments::find(const void* p) const {
@@ -30,10 +33,33 @@ std::pair<const Segments::Segment*, size_t> Segments::find(const void* p) const 
   return {offset < s.buffer.size ? &s : nullptr, offset};
 }
 
-Location Segments::locate(const void* p) const {
+const Segments::Segment& Segments::find_used(const void* p) const {
+  // The segments that this thread has found since the last removal, by their address.
+  struct Found {
+    uintptr_t begin;
+    size_t size;
+    const Segment* segment;
+  };
+  static thread_local constinit std::array<Found, 64> cache{};
+  static thread_local constinit uint64_t valid_for = 0;
+  const uint64_t removals = removals_.load(std::memory_order_acquire);
+  if (valid_for != removals) {
+    cache.fill({});
+    valid_for = removals;
+  }
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  Found& found = cache[(address >> 16) % cache.size()];
+  if (address - found.begin < found.size) return *found.segment;
   std::shared_lock<std::shared_mutex> lock(mutex_);
-  const auto [segment, offset] = find(p);
+  const Segment* const segment = find(p).first;
   TORCH_CHECK(segment, "mpsx: expected device memory as a kernel argument, got CPU memory");
+  found = {reinterpret_cast<uintptr_t>(segment->buffer.contents), segment->buffer.size, segment};
+  return *segment;
+}
+
+Location Segments::locate(const void* p) const {
+  const Segment* const segment = &find_used(p);
+  const size_t offset = size_t(static_cast<const char*>(p) - static_cast<const char*>(segment->buffer.contents));
   const size_t block = offset / segment->block_bytes, begin = block * segment->block_bytes;
   const size_t bytes = std::min(segment->block_bytes, segment->buffer.size - begin);
   if (segment->accessed_by_cpu[block].load(std::memory_order_relaxed) &&

@@ -48,8 +48,12 @@ class Segments {
   // The caller must hold mutex_.
   std::pair<const Segment*, size_t> find(const void* p) const;
 
+  // Like find(), but does not need the mutex. `p` must be in use, so that its segment cannot be removed meanwhile.
+  const Segment& find_used(const void* p) const;
+
   mutable std::shared_mutex mutex_;
   std::map<const void*, Segment> segments_;
+  std::atomic<uint64_t> removals_{1};
 };
 
 }  // namespace mpsx::runtime
