@@ -41,6 +41,23 @@ class Kernel final : public c10::OperatorKernel {
   CpuKernel* onednn_;  // tried before ATen's kernel
 };
 
+// Returns whether preferred() will certainly return false. Unlike preferred(), does not start the driver.
+bool never_preferred() {
+  const char* env = std::getenv("MPSX_VENDOR");
+  return env && *env ? std::string_view(env) == "off" : !runtime::expects_cpu_driver();
+}
+
+// Registers our kernel without the boxed choice, which costs more than its launch.
+void register_kernel(const char* op, c10::KernelFunction kernel) {
+  static auto& kept = *new std::vector<c10::RegistrationHandleRAII>;
+  const std::string_view name(op);
+  const size_t dot = std::min(name.find('.'), name.size());
+  const c10::OperatorName full{"aten::" + std::string(name.substr(0, dot)),
+                               std::string(name.substr(std::min(dot + 1, name.size())))};
+  kept.push_back(c10::Dispatcher::singleton().registerImpl(full, c10::DispatchKey::PrivateUse1, std::move(kernel),
+                                                           std::nullopt, nullptr, "registered by mpsx"));
+}
+
 }  // namespace
 
 bool preferred() {
@@ -50,6 +67,10 @@ bool preferred() {
 }
 
 Library& Library::impl(const char* op, c10::KernelFunction kernel, Condition* prefer_kernel) {
+  if (kernel.isValid() && never_preferred()) {
+    register_kernel(op, std::move(kernel));
+    return *this;
+  }
   RouteEntry& route = route_of(std::string("aten::") + op, library_);
   m_.impl(op, torch::CppFunction::makeFromBoxedFunctor(
                   std::make_unique<Kernel>(route, std::move(kernel), prefer_kernel, onednn_matmul(op))));
