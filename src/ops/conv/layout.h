@@ -6,6 +6,7 @@
 
 #include "conv/params.h"
 #include "ops/gemm.h"
+#include "ops/strided_view.h"
 
 namespace mpsx::ops {
 
@@ -23,6 +24,9 @@ inline bool conv_prefers_tile128(const Tensor& out, uint64_t M, uint64_t N, uint
 }
 
 inline int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
+// Returns the number of pixels in each channel of an [images, channels, ...] tensor.
+inline int64_t pixels_per_channel(const Tensor& t) { return c10::multiply_integers(t.sizes().slice(2)); }
+
 inline uint32_t volume(const uint32_t (&size)[3]) { return size[0] * size[1] * size[2]; }
 
 inline FastDivmod make_fast_divmod(uint32_t n) {
@@ -46,10 +50,9 @@ inline Tensor pad_channels(const Tensor& t, int64_t padded_channels) {
 }
 // Makes the channels of an [images, channels, ...] tensor contiguous, and pads each group to whole vectors.
 inline Tensor to_channels_last(const Tensor& t, int64_t groups) {
-  const int64_t channels = t.size(1) / groups;
-  return pad_channels(t.movedim(1, -1).unflatten(-1, {groups, channels}), round_up_to_vector(channels, t))
-      .flatten(-2)
-      .movedim(-1, 1);
+  const int64_t channels = t.size(1) / groups, padded = round_up_to_vector(channels, t);
+  if (groups == 1) return pad_channels(t.movedim(1, -1), padded).movedim(-1, 1);
+  return pad_channels(t.movedim(1, -1).unflatten(-1, {groups, channels}), padded).flatten(-2).movedim(-1, 1);
 }
 
 }  // namespace mpsx::ops

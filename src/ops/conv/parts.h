@@ -9,9 +9,13 @@
 namespace mpsx::ops {
 
 // Inserts spatial dimensions of size 1 after [images, channels] until there are three.
-inline Tensor with_three_dims(Tensor t) {
-  while (t.dim() < 5) t = t.unsqueeze(2);
-  return t;
+inline Tensor with_three_dims(const Tensor& t) {
+  if (t.dim() == 5) return t;
+  at::DimVector sizes(t.sizes()), strides(t.strides());
+  const int64_t stride = t.size(2) * t.stride(2);
+  sizes.insert(sizes.begin() + 2, size_t(5 - t.dim()), 1);
+  strides.insert(strides.begin() + 2, size_t(5 - t.dim()), stride);
+  return strided_view(t, sizes, strides);
 }
 
 // A convolution that writes one strided part of the output. Along each dimension, the axis' taps are the weight's taps
@@ -74,7 +78,8 @@ inline std::vector<ConvPart> backward_parts(const Tensor& out, const ConvWindow&
         }
         ConvPart part{{a.axis, b.axis, c.axis}, out, {a.first, b.first, c.first}, {-a.step, -b.step, -c.step}};
         const int64_t phases[] = {a.phase, b.phase, c.phase};
-        for (int d = 0; d < 3; ++d) part.out = part.out.slice(d + 2, phases[d], std::nullopt, w.stride[d]);
+        for (int d = 0; d < 3; ++d)
+          if (w.stride[d] > 1) part.out = part.out.slice(d + 2, phases[d], std::nullopt, w.stride[d]);
         parts.push_back(std::move(part));
       }
   return parts;

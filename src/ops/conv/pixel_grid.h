@@ -90,7 +90,7 @@ inline PixelGrid make_pixel_grid(int64_t images, int64_t channels, int64_t vec, 
 // Returns whether a tensor of shape [images, channels, D, H, W] already has the grid's layout.
 inline bool has_grid_layout(const Tensor& t, const PixelGrid& grid) {
   bool same = grid.fold.taps == 1 && grid.planes() == 1 && grid.padded_channels == grid.channels &&
-              grid.pixels() * grid.channels == t.numel() && t.permute({0, 2, 3, 4, 1}).is_contiguous() &&
+              grid.pixels() * grid.channels == t.numel() && t.is_contiguous(at::MemoryFormat::ChannelsLast3d) &&
               reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
   for (int d = 0; d < 3; ++d) same = same && grid.padding[d] == 0 && t.size(d + 2) == grid.pitch[d] * grid.stride[d];
   return same;
@@ -118,9 +118,12 @@ inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid, int64_t groups
   static const KernelSet rows2("conv_pack_rows2_tensor"), rows4("conv_pack_rows4_tensor");
   if (groups == 1 && has_grid_layout(t, grid)) return t;
   if (t.stride(4) == 1 && t.size(2) * t.size(3) > 1 && has_grid_pixels(t, grid)) {  // all pixels of an image are a row
-    const PixelGrid row{grid.images, grid.channels,           grid.padded_channels, {},
-                        {1, 1, 1},   {1, 1, t[0][0].numel()}, grid.plane,           {}};
-    return pack_pixels(t.flatten(2).unsqueeze(2).unsqueeze(2), row, groups);
+    const int64_t pixels = pixels_per_channel(t);
+    const PixelGrid row{grid.images, grid.channels,  grid.padded_channels, {},
+                        {1, 1, 1},   {1, 1, pixels}, grid.plane,           {}};
+    return pack_pixels(
+        strided_view(t, {t.size(0), t.size(1), 1, 1, pixels}, {t.stride(0), t.stride(1), pixels, pixels, 1}), row,
+        groups);
   }
   const int64_t size = t.element_size(), vec = 16 / size;
   const Tensor out = at::empty({groups * grid.pixels(), grid.padded_channels}, t.options().memory_format(std::nullopt));
@@ -157,7 +160,8 @@ inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid, int64_t groups
                  is_vectorizable(t.const_data_ptr(), size_t(size), t.stride(4), t.stride(1), t.stride(0)) &&
                  t.stride(1) == 1;
   for (int d = 2; d < 4; ++d) aligned = aligned && t.stride(d) % vec == 0;
-  const int64_t row_vec = grid.fold.taps > 1 ? 1 : pixels_per_vector(t), source_pixels = t.size(0) * t[0][0].numel();
+  const int64_t row_vec = grid.fold.taps > 1 ? 1 : pixels_per_vector(t),
+                source_pixels = t.size(0) * pixels_per_channel(t);
   Launch l((aligned ? vectors : row_vec == 4 ? rows4 : row_vec == 2 ? rows2 : tiled).get(tag_of(t)));
   l.outputs(out).inputs(t).bytes(p);
   const auto channel_tiles = uint32_t(ceil_div(p.padded_channels * size, kPackBytes));

@@ -33,15 +33,23 @@ bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_da
 // Returns a [positions, channels] view if the tensor's channels are contiguous, aligned and whole vectors, or else an
 // undefined tensor.
 Tensor rows_of_pixels(const Tensor& t) {
-  const Tensor last = t.permute({0, 2, 3, 4, 1});
-  const bool whole = last.is_contiguous() && t.size(1) % vector_elements(t) == 0 && is_aligned(t);
-  return whole ? last.view({-1, t.size(1)}) : Tensor();
+  const int64_t channels = t.size(1);
+  const bool whole =
+      t.is_contiguous(at::MemoryFormat::ChannelsLast3d) && channels % vector_elements(t) == 0 && is_aligned(t);
+  return whole ? strided_view(t, {t.numel() / channels, channels}, {channels, 1}) : Tensor();
 }
 // Returns an [images, channels, positions] view if the tensor's positions are contiguous, aligned and whole vectors, or
 // else an undefined tensor.
 Tensor rows_of_channels(const Tensor& t) {
-  const bool whole = t.is_contiguous() && t[0][0].numel() % vector_elements(t) == 0 && is_aligned(t);
-  return whole ? t.view({t.size(0), t.size(1), -1}) : Tensor();
+  const int64_t pixels = pixels_per_channel(t);
+  const bool whole = t.is_contiguous() && pixels % vector_elements(t) == 0 && is_aligned(t);
+  return whole ? strided_view(t, {t.size(0), t.size(1), pixels}, {t.size(1) * pixels, pixels, 1}) : Tensor();
+}
+
+// Returns the weight of a convolution with one tap as an [O, C] view, or as [C, O] if `transposed`.
+Tensor matrix_of(const Tensor& weight, bool transposed) {
+  const int64_t rows = transposed ? 1 : 0, columns = 1 - rows;
+  return strided_view(weight, {weight.size(rows), weight.size(columns)}, {weight.stride(rows), weight.stride(columns)});
 }
 
 // Computes a convolution with one tap as a GEMM on the operands themselves, if their layouts allow it. `weight` is [O,
@@ -121,10 +129,11 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   ConvWindow w = window;
   if (!backward) source = subsample(source, w);
   const double size = double(out.element_size());
-  const double macs = double(weight.numel()) * double((backward ? source : out)[0][0].numel()) * double(out.size(0));
+  const double macs =
+      double(weight.numel()) * double(pixels_per_channel(backward ? source : out)) * double(out.size(0));
   const bool forced = runtime::forces_tensor_tier();
   if (groups == 1 && is_pointwise(w) && (forced || pointwise_is_faster(out.size(1), source.size(1), out.numel())) &&
-      launch_pointwise(out, source, (backward ? weight.transpose(0, 1) : weight).flatten(1), bias))
+      launch_pointwise(out, source, matrix_of(weight, backward), bias))
     return true;
   bool complete = true;
   const std::vector<ConvPart> parts =
@@ -147,8 +156,9 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   });
   const int64_t outputs = grouped.group_outputs, channels = grouped.group_channels;
   const bool uses_columns = backward && w.stride[0] * w.stride[1] * w.stride[2] > 1;
-  const double simdgroup = uses_columns ? simdgroup_columns_time(macs, outputs, channels, weight[0][0].numel(), size)
-                                        : simdgroup_time(macs, outputs, channels, size);
+  const double simdgroup = uses_columns
+                               ? simdgroup_columns_time(macs, outputs, channels, pixels_per_channel(weight), size)
+                               : simdgroup_time(macs, outputs, channels, size);
   if (!plan || !steps_are_rows(*plan) || (!forced && plan->time > simdgroup)) return false;
   const Tensor pixels = pack_pixels(source, plan->grid, grouped.matrices);
   if (!complete && bias.defined())
@@ -171,7 +181,8 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   const double size = double(out.element_size());
   const GroupedWeight grouped = group_weight(out, groups, false);
   const int64_t O = grouped.outputs(), matrices = grouped.matrices;
-  const double positions = double(grad[0][0].numel()) * double(grad.size(0)), macs = double(out.numel()) * positions;
+  const double positions = double(pixels_per_channel(grad)) * double(grad.size(0)),
+               macs = double(out.numel()) * positions;
   const bool forced = runtime::forces_tensor_tier();
   if (groups == 1 && is_pointwise(w) && (forced || pointwise_is_faster(O, out.size(1), grad.numel())) &&
       launch_pointwise_weight(out.view({O, -1}), source, grad))
