@@ -2,7 +2,11 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "backend/fallback.h"
 #include "backend/setting.h"
@@ -41,8 +45,9 @@ class Kernel final : public c10::OperatorKernel {
   CpuKernel* onednn_;  // tried before ATen's kernel
 };
 
-// Returns whether preferred() will certainly return false. Unlike preferred(), does not start the driver.
-bool never_preferred() {
+// Predicts, without starting the driver, that preferred() will return false. This is wrong on a Mac without a Metal
+// device, where our kernels then run on the host driver.
+bool expects_our_kernels() {
   const char* env = std::getenv("MPSX_VENDOR");
   return env && *env ? std::string_view(env) == "off" : !runtime::expects_cpu_driver();
 }
@@ -67,7 +72,7 @@ bool preferred() {
 }
 
 Library& Library::impl(const char* op, c10::KernelFunction kernel, Condition* prefer_kernel) {
-  if (kernel.isValid() && never_preferred()) {
+  if (kernel.isValid() && expects_our_kernels()) {
     register_kernel(op, std::move(kernel));
     return *this;
   }
