@@ -9,6 +9,7 @@
 
 #include <memory>
 
+#include "ops/autograd_node.h"
 #include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
@@ -16,15 +17,6 @@ namespace {
 
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
-
-// PyTorch holds nodes by intrusive_ptr in newer versions and by shared_ptr in older ones.
-template <typename T>
-auto make_node() {
-  if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, T>)
-    return c10::make_intrusive<T>();
-  else
-    return std::shared_ptr<T>(new T, [](T* node) { deleteNode(node); });
-}
 
 Shape shape_of(const Tensor& t) {
   return {true, c10::SymDimVector(t.sym_sizes().begin(), t.sym_sizes().end()), t.scalar_type()};
