@@ -40,7 +40,7 @@ const Segments::Segment& Segments::find_used(const void* p) const {
     size_t size;
     const Segment* segment;
   };
-  static thread_local constinit std::array<Found, 64> cache{};
+  static thread_local constinit std::array<Found, 512> cache{};
   static thread_local constinit uint64_t valid_for = 0;
   const uint64_t removals = removals_.load(std::memory_order_acquire);
   if (valid_for != removals) {
@@ -48,7 +48,8 @@ const Segments::Segment& Segments::find_used(const void* p) const {
     valid_for = removals;
   }
   const auto address = reinterpret_cast<uintptr_t>(p);
-  Found& found = cache[(address >> 16) % cache.size()];
+  // Buffers may be aligned to megabytes, so mix all bits of the address (Fibonacci hashing).
+  Found& found = cache[((address >> 12) * 0x9e3779b97f4a7c15u >> 32) % cache.size()];
   if (address - found.begin < found.size) return *found.segment;
   std::shared_lock<std::shared_mutex> lock(mutex_);
   const Segment* const segment = find(p).first;
