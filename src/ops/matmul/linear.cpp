@@ -30,6 +30,21 @@ struct Layer {
   bool transposed;
 };
 
+// Returns whether only autograd and autocast intercept operators on `t`.
+bool has_plain_keys(const Tensor& t) {
+  constexpr c10::DispatchKeySet plain{DispatchKey::PrivateUse1, DispatchKey::ADInplaceOrView,
+                                      DispatchKey::AutogradPrivateUse1, DispatchKey::AutocastPrivateUse1};
+  return t.key_set() == plain;
+}
+// Returns whether a mode, a trace or a transform intercepts operators.
+bool is_intercepted() {
+  constexpr c10::DispatchKeySet modes{DispatchKey::Python, DispatchKey::PythonTLSSnapshot, DispatchKey::Tracer,
+                                      DispatchKey::FuncTorchDynamicLayerFrontMode};
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  return keys.included_.has_any(modes) || keys.excluded_.has(DispatchKey::AutogradPrivateUse1);
+}
+
+Tensor as_matrix(const Tensor& t) { return t.dim() == 2 ? t : t.reshape({-1, t.size(-1)}); }
 bool is_column_major(const Tensor& t) { return t.stride(0) == 1 && t.stride(1) == t.size(0); }
 
 struct LinearBackward final : torch::autograd::Node {
@@ -49,15 +64,20 @@ struct LinearBackward final : torch::autograd::Node {
     std::lock_guard<std::mutex> lock(mutex_);
     variable_list gradients(num_outputs());
     if (!grads[0].defined()) return gradients;
-    const Tensor grad = grads[0].reshape({-1, grads[0].size(-1)});
-    if (task_should_compute_output(0)) {
-      const Tensor w = weight.unpack();
+    // Hooks may compute the saved tensors with autograd, so call them first.
+    const Tensor w = task_should_compute_output(0) ? weight.unpack() : Tensor();
+    const Tensor saved_input = task_should_compute_output(1) ? input.unpack() : Tensor();
+    std::optional<at::AutoDispatchBelowADInplaceOrView> below_autograd;
+    if (!at::GradMode::is_enabled() && has_plain_keys(grads[0]) && !is_intercepted()) below_autograd.emplace();
+    const Tensor grad = as_matrix(grads[0]);
+    if (w.defined()) {
+      const Tensor product = grad.mm(transposed ? w : w.t());
       auto sizes = grads[0].sizes().vec();
-      sizes.back() = w.size(transposed ? 1 : 0);
-      gradients[0] = grad.mm(transposed ? w : w.t()).view(sizes);
+      sizes.back() = product.size(1);
+      gradients[0] = sizes.size() == 2 ? product : product.view(sizes);
     }
-    if (task_should_compute_output(1)) {
-      const Tensor given = input.unpack(), x = given.reshape({-1, given.size(-1)});
+    if (saved_input.defined()) {
+      const Tensor x = as_matrix(saved_input);
       const Tensor product = transposed == column_major ? x.t().mm(grad) : grad.t().mm(x);
       gradients[1] = column_major ? product.t() : product;
     }
@@ -65,19 +85,6 @@ struct LinearBackward final : torch::autograd::Node {
     return gradients;
   }
 };
-
-// Returns whether only autograd and autocast intercept operators on `t`.
-bool has_plain_keys(const Tensor& t) {
-  constexpr c10::DispatchKeySet plain{DispatchKey::PrivateUse1, DispatchKey::ADInplaceOrView,
-                                      DispatchKey::AutogradPrivateUse1, DispatchKey::AutocastPrivateUse1};
-  return t.key_set() == plain;
-}
-bool is_intercepted() {
-  constexpr c10::DispatchKeySet modes{DispatchKey::Python, DispatchKey::PythonTLSSnapshot, DispatchKey::Tracer,
-                                      DispatchKey::FuncTorchDynamicLayerFrontMode};
-  const auto keys = c10::impl::tls_local_dispatch_key_set();
-  return keys.included_.has_any(modes) || keys.excluded_.has(DispatchKey::AutogradPrivateUse1);
-}
 
 // Returns whether the layer is a GEMM of dense matrices and is not part of a transform or a trace, which expect
 // PyTorch's composition.

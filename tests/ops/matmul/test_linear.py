@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
@@ -114,6 +115,18 @@ def test_hooks_see_the_saved_tensors_and_gradients() -> None:
     y.sum().backward()
     assert sorted(packed) == [(2, 5, 7), (4, 7)]
     assert seen == [torch.float32]
+
+
+def test_checkpoints_compute_the_saved_tensors_again() -> None:
+    first, second = (nn.Linear(7, 7, device="mpsx") for _ in range(2))
+    x = torch.randn(5, 7, device="mpsx", requires_grad=True)
+    parameters = [x, *first.parameters(), *second.parameters()]
+    found = []
+    for again in (False, True):
+        y = checkpoint(lambda x: second(first(x).relu()), x, use_reentrant=False) if again else second(first(x).relu())
+        found.append(torch.autograd.grad(y.square().sum(), parameters))
+    for expected, got in zip(*found, strict=True):
+        torch.testing.assert_close(got, expected)
 
 
 def test_mismatched_operands() -> None:
