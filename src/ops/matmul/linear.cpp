@@ -10,7 +10,10 @@
 #include <ATen/ops/view_native.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/dynamo/compiled_autograd.h>
 #include <torch/library.h>
+
+#include <mutex>
 
 #include "ops/autograd_node.h"
 #include "ops/op.h"
@@ -44,7 +47,7 @@ bool is_intercepted() {
   return keys.included_.has_any(modes) || keys.excluded_.has(DispatchKey::AutogradPrivateUse1);
 }
 
-Tensor as_matrix(const Tensor& t) { return t.dim() == 2 ? t : t.reshape({-1, t.size(-1)}); }
+Tensor as_matrix(const Tensor& t) { return t.dim() == 2 ? t : t.reshape_symint({-1, t.sym_size(-1)}); }
 bool is_column_major(const Tensor& t) { return t.stride(0) == 1 && t.stride(1) == t.size(0); }
 
 struct LinearBackward final : torch::autograd::Node {
@@ -62,27 +65,91 @@ struct LinearBackward final : torch::autograd::Node {
   // The engine casts the gradients to the types of the sources.
   variable_list apply(variable_list&& grads) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    variable_list gradients(num_outputs());
-    if (!grads[0].defined()) return gradients;
     // Hooks may compute the saved tensors with autograd, so call them first.
-    const Tensor w = task_should_compute_output(0) ? weight.unpack() : Tensor();
-    const Tensor saved_input = task_should_compute_output(1) ? input.unpack() : Tensor();
+    const Saved saved = unpack();
     std::optional<at::AutoDispatchBelowADInplaceOrView> below_autograd;
-    if (!at::GradMode::is_enabled() && has_plain_keys(grads[0]) && !is_intercepted()) below_autograd.emplace();
-    const Tensor grad = as_matrix(grads[0]);
-    if (w.defined()) {
-      const Tensor product = grad.mm(transposed ? w : w.t());
-      auto sizes = grads[0].sizes().vec();
-      sizes.back() = product.size(1);
-      gradients[0] = sizes.size() == 2 ? product : product.view(sizes);
+    if (!at::GradMode::is_enabled() && grads[0].defined() && has_plain_keys(grads[0]) && !is_intercepted())
+      below_autograd.emplace();
+    return gradients(grads[0], saved, num_outputs());
+  }
+
+  // Compiled autograd calls these.
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override {
+    args.collect(input, /*is_output=*/false);
+    args.collect(weight, /*is_output=*/false);
+    args.collect(transposed);
+    args.collect(column_major);
+  }
+  variable_list apply_with_saved(const variable_list& grads,
+                                 torch::dynamo::autograd::SwapSavedVariables& swap) override {
+    namespace compiled = torch::dynamo::autograd;
+    swap.before(input);
+    swap.before(weight);
+    const Saved saved = unpack();
+    compiled::PackedArgs packed;
+    packed.pack(saved.weight);
+    packed.pack(saved.input);
+    packed.pack(saved.wants_bias);
+    packed.pack(saved.transposed);
+    packed.pack(saved.column_major);
+    packed.pack(int64_t(num_outputs()));
+    const auto metadata = compiled::IValuePacker<std::vector<std::optional<torch::autograd::InputMetadata>>>::pack(
+        compiled::get_input_metadata(next_edges()));
+    const auto& compiler = compiled::getPyCompilerInterface();
+    static std::once_flag once;
+    std::call_once(once, [&] {
+      const at::TypePtr tensor = at::TensorType::get(), flag = at::BoolType::get();
+      compiler->bind_function(swap.get_py_compiler(), name(), &apply_packed,
+                              {tensor, tensor, flag, flag, flag, at::IntType::get()});
+    });
+    variable_list result = compiler->call_function(swap.get_py_compiler(), "apply_functional", name(), grads,
+                                                   std::move(packed).vec(), metadata);
+    swap.after(input);
+    swap.after(weight);
+    return result;
+  }
+
+ private:
+  // What the wanted gradients need. Tensors that they do not need are undefined.
+  struct Saved {
+    Tensor weight, input;
+    bool wants_bias, transposed, column_major;
+  };
+
+  Saved unpack() {
+    return {task_should_compute_output(0) ? weight.unpack() : Tensor(),
+            task_should_compute_output(1) ? input.unpack() : Tensor(),
+            num_outputs() > 2 && task_should_compute_output(2), transposed, column_major};
+  }
+
+  static variable_list gradients(const Tensor& given, const Saved& saved, size_t outputs) {
+    variable_list result(outputs);
+    if (!given.defined()) return result;
+    const Tensor grad = as_matrix(given);
+    if (saved.weight.defined()) {
+      const Tensor product = grad.mm(saved.transposed ? saved.weight : saved.weight.t());
+      auto sizes = given.sym_sizes().vec();
+      sizes.back() = product.sym_size(1);
+      result[0] = sizes.size() == 2 ? product : product.view_symint(sizes);
     }
-    if (saved_input.defined()) {
-      const Tensor x = as_matrix(saved_input);
-      const Tensor product = transposed == column_major ? x.t().mm(grad) : grad.t().mm(x);
-      gradients[1] = column_major ? product.t() : product;
+    if (saved.input.defined()) {
+      const Tensor x = as_matrix(saved.input);
+      const Tensor product = saved.transposed == saved.column_major ? x.t().mm(grad) : grad.t().mm(x);
+      result[1] = saved.column_major ? product.t() : product;
     }
-    if (num_outputs() > 2 && task_should_compute_output(2)) gradients[2] = grad.sum(0);
-    return gradients;
+    if (saved.wants_bias) result[2] = grad.sum(0);
+    return result;
+  }
+
+  static variable_list apply_packed(const variable_list& grads, const std::vector<c10::IValue>& arguments) {
+    torch::dynamo::autograd::PackedArgs packed(arguments);
+    Saved saved;
+    saved.weight = packed.unpack<Tensor>();
+    saved.input = packed.unpack<Tensor>();
+    saved.wants_bias = packed.unpack<bool>();
+    saved.transposed = packed.unpack<bool>();
+    saved.column_major = packed.unpack<bool>();
+    return gradients(grads[0], saved, size_t(packed.unpack<int64_t>()));
   }
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._dynamo import compiled_autograd
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -185,3 +187,18 @@ def test_autocast_shares_the_cast_of_a_weight() -> None:
     with torch.autocast("mpsx", torch.bfloat16, cache_enabled=False):
         (layer(layer(x)) + F.relu(x @ layer.weight)).sum().backward()
     torch.testing.assert_close(got, layer.weight.grad, rtol=2e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
+def test_compiled_autograd(bias: bool) -> None:
+    leaves = [t for t in copies(operands((2, 5, 7), bias), "mpsx", (True, True, True)) if t is not None]
+    found = []
+    for compiler in (contextlib.nullcontext(), compiled_autograd._enable(torch.compile(backend="eager"))):
+        y = F.linear(*leaves).square().sum()
+        with compiler:
+            y.backward()
+        found.append([t.grad for t in leaves])
+        for t in leaves:
+            t.grad = None
+    for expected, got in zip(*found, strict=True):
+        torch.testing.assert_close(got, expected, rtol=0, atol=0)
