@@ -110,7 +110,7 @@ struct LinearBackward final : torch::autograd::Node {
   }
 
  private:
-  // What the wanted gradients need. Tensors that they do not need are undefined.
+  // The saved tensors that the wanted gradients need. The others are undefined.
   struct Saved {
     Tensor weight, input;
     bool wants_bias, transposed, column_major;
