@@ -155,7 +155,7 @@ struct LinearBackward final : torch::autograd::Node {
 
 // Returns whether the layer is a GEMM of dense matrices and is not part of a transform or a trace, which expect
 // PyTorch's composition.
-bool accepts(const Layer& l) {
+bool is_plain_layer(const Layer& l) {
   const auto is_operand = [&](const Tensor& t) {
     return has_plain_keys(t) && t.scalar_type() == l.input.scalar_type() && !t._fw_grad(/*level=*/0).defined();
   };
@@ -199,7 +199,7 @@ Tensor record(const Layer& l) {
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias_given) {
   const Tensor bias = bias_given.value_or(Tensor());
   const Layer layer{input, weight, bias, weight, bias, true};
-  return accepts(layer) ? record(layer) : at::native::linear(input, weight, bias_given);
+  return is_plain_layer(layer) ? record(layer) : at::native::linear(input, weight, bias_given);
 }
 
 Tensor cast(const Tensor& t) {
@@ -211,7 +211,7 @@ Tensor linear_under_autocast(const Tensor& input, const Tensor& weight, const st
   const Tensor bias_source = bias_given.value_or(Tensor());
   const Tensor x = cast(input), w = cast(weight), bias = bias_source.defined() ? cast(bias_source) : Tensor();
   const Layer layer{x, w, bias, weight, bias_source, true};
-  return accepts(layer) ? record(layer) : at::linear(x, w, bias.defined() ? std::optional(bias) : std::nullopt);
+  return is_plain_layer(layer) ? record(layer) : at::linear(x, w, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 // Layers that store their weight transposed call addmm.
@@ -220,7 +220,7 @@ Tensor addmm_under_autocast(const Tensor& self, const Tensor& mat1, const Tensor
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(DispatchKey::AutocastPrivateUse1);
   const Tensor c = cast(self), a = cast(mat1), b = cast(mat2);
   const Layer layer{a, b, c, mat2, self, false};
-  const bool is_layer = !b.is_same(mat2) && a.dim() == 2 && beta.equal(1) && alpha.equal(1) && accepts(layer);
+  const bool is_layer = !b.is_same(mat2) && a.dim() == 2 && beta.equal(1) && alpha.equal(1) && is_plain_layer(layer);
   return is_layer ? record(layer) : at::addmm(c, a, b, beta, alpha);
 }
 
