@@ -58,11 +58,6 @@ def cases() -> Iterator[Case]:
             label = f"gradients with 128 x 128 tiles, kernel {taps}, {TAGS[dtype]}"
             yield case(label, many_channels, x, weight, g, taps)
         x = values(2, 16, 12, 12, dtype=dtype, low=-0.5, high=0.5)
-        for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
-            weight = values(12, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
-            g = values(2, 12, 12, 12, dtype=dtype, low=-0.1, high=0.1, seed=1)
-            label = f"tensor tier: convolution of 2 groups, kernel {taps}, {layout} {TAGS[dtype]}"
-            yield case(label, many_channels, x, weight, g, 1, layout, 2)
         weight, bias = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=3) for shape in ((16, 6, 3, 3), (12,)))
         g = values(2, 12, 40, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
         yield case(f"tensor tier: transposed convolution {TAGS[dtype]}", convolution, x, weight, bias, g, True, 2)
@@ -83,13 +78,21 @@ def along_rows(
 def tensor_cases() -> Iterator[Case]:
     """Generate cases for the tensor tier's GEMMs. With one core, the tile depends only on the shape."""
     for dtype in FLOAT:
-        for pixels, out in ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128)):
-            x = values(1, 8, 1, pixels, dtype=dtype, low=-0.5, high=0.5)
-            weight = values(out, 8, 1, 3, dtype=dtype, low=-0.5, high=0.5, seed=2)
+        # The last two have weight gradients of 128 x 192 and 128 x 240.
+        for pixels, out, channels in ((128, 256, 8), (256, 128, 8), (128, 128, 8), (128, 64, 8), (64, 128, 8),
+                                      (64, 128, 64), (64, 128, 80)):  # fmt: skip
+            x = values(1, channels, 1, pixels, dtype=dtype, low=-0.5, high=0.5)
+            weight = values(out, channels, 1, 3, dtype=dtype, low=-0.5, high=0.5, seed=2)
             bias = values(out, dtype=dtype, seed=3)
             g = values(1, out, 1, pixels, dtype=dtype, low=-0.1, high=0.1, seed=1)
-            label = f"tensor tier: convolution, tile {pixels}x{out} {TAGS[dtype]}"
+            label = f"tensor tier: convolution, tile {pixels}x{out}, {channels} channels {TAGS[dtype]}"
             yield case(label, along_rows, x, weight, bias, g)
+        x = values(2, 16, 12, 12, dtype=dtype, low=-0.5, high=0.5)
+        for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
+            weight = values(12, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
+            g = values(2, 12, 12, 12, dtype=dtype, low=-0.1, high=0.1, seed=1)
+            label = f"tensor tier: convolution of 2 groups, kernel {taps}, {layout} {TAGS[dtype]}"
+            yield case(label, many_channels, x, weight, g, 1, layout, 2)
         x = values(2, 8, 3, 16, dtype=dtype, low=-0.5, high=0.5)
         weight, bias = values(16, 8, 1, 3, dtype=dtype, low=-0.5, high=0.5, seed=2), values(16, dtype=dtype, seed=3)
         g = values(2, 16, 3, 16, dtype=dtype, low=-0.1, high=0.1, seed=1)
