@@ -18,7 +18,7 @@ from bench.worker import Worker, compare, serve, write_csv
 
 MODELS = ("resnet50", "bert", "vgg16", "gpt2", "llama")
 CALLS = [(phase, dtype) for phase in ("train", "infer") for dtype in ("f32", "bf16")]
-ROUNDS, ROUND_SECONDS = 3, 0.15
+ROUNDS, ROUND_SECONDS = 7, 0.2
 
 
 def make(**request: Any) -> Any:
