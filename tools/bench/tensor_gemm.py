@@ -152,6 +152,7 @@ class Timer:
     run: Callable[[], object]
     synchronize: Callable[[], None]
     calls: int = 1
+    recorded: Callable[[], None] | None = None  # keeps the memory alive that a recording uses
 
     def seconds(self, rounds: int = 1) -> float:
         """Return the time of one call in `rounds` runs in a row."""
@@ -172,7 +173,7 @@ def recorded(call: Callable[[], None], calls: int) -> Timer:
     recording.end()
     if problem := recording.finish([], [], []):
         sys.exit(f"cannot record the kernels: {problem}")
-    return Timer(recording.replay, torch.mpsx.synchronize, calls)
+    return Timer(recording.replay, torch.mpsx.synchronize, calls, call)
 
 
 def cuda_graph(call: Callable[[], None], calls: int) -> Timer:
@@ -185,7 +186,7 @@ def cuda_graph(call: Callable[[], None], calls: int) -> Timer:
     with torch.cuda.graph(graph, stream=stream):
         for _ in range(calls):
             call()
-    return Timer(graph.replay, torch.cuda.synchronize, calls)
+    return Timer(graph.replay, torch.cuda.synchronize, calls, call)
 
 
 def medians(timers: list[Timer], rounds: int) -> list[float]:
