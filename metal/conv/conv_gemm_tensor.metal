@@ -22,7 +22,7 @@ struct ConvTensorEpilogue {
   constant ConvGemmPart& part;
 
   enum : uint { kNotStored = 0xffffffff };
-  // Returns where the result of a row and a channel is stored, or kNotStored if the row starts in the padding.
+  // Returns the offset in `out` of the pixel that a row computes, or kNotStored if that pixel is padding.
   METAL_FUNC uint offset_of(uint row, uint channel, ConvOutput output, ConvSize positions, uint channels) const {
     const ConvPixel pixel = pixel_of(row, output.grid);  // past the last image in the last tile
     const bool inside = pixel.image < output.images && pixel.index[0] < positions.size[0] &&

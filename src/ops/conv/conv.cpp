@@ -91,7 +91,7 @@ void set_positions(ConvParams& p) {
 // Makes rows contiguous, so that loads coalesce. For a 1x1 kernel this does not pay off, because each element is read
 // only once.
 Tensor contiguous_rows(const Tensor& source, const Tensor& weight) {
-  return source.stride(-1) == 1 || taps_of(weight) == 1 ? source : source.contiguous();
+  return source.stride(-1) == 1 || spatial_size(weight) == 1 ? source : source.contiguous();
 }
 
 void check_sizes(const Tensor& t, int64_t columns) {
@@ -191,7 +191,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   const Tensor source = use_gemm ? source_given : contiguous_rows(source_given, weight_given);
   const int64_t M = out.size(1) / g.groups, channels = source.size(1) / g.groups;
   // Do not use the weight's strides, because a dimension of size 1 may have any stride.
-  const int64_t taps = taps_of(weight_given), weight_row = weight_given.size(1) * taps;
+  const int64_t taps = spatial_size(weight_given), weight_row = weight_given.size(1) * taps;
   ConvParams p{};
   p.window = window_of(source, out.sizes(), weight_given, g);
   set_source(p, source);
@@ -276,7 +276,7 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
                        at::MemoryFormat format) {
   if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
   const auto empty = [&](at::MemoryFormat as) { return at::empty(weight.sizes(), weight.options().memory_format(as)); };
-  const int64_t M = weight.size(0) / g.groups, positions = c10::multiply_integers(grad_given.sizes().slice(2));
+  const int64_t M = weight.size(0) / g.groups, positions = spatial_size(grad_given);
   const bool direct = prefers_direct(g.groups, std::max<int64_t>(M, weight.size(1)));
   const ConvWindow window = window_of(source_given, grad_given.sizes(), weight, g);
   if (!direct && uses_tensor_convolution(source_given))
@@ -362,9 +362,9 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
   // taps, the tensor tier packs it itself, with different padding for each gradient.
   Tensor grad = grad_given;
   if (mask[0] && mask[1] && groups == 1) {
-    if (!uses_tensor_convolution(grad) && grad.dim() == 4 && taps_of(weight) > 1)
+    if (!uses_tensor_convolution(grad) && grad.dim() == 4 && spatial_size(weight) > 1)
       grad = grad.contiguous(at::MemoryFormat::ChannelsLast);
-    else if (uses_tensor_convolution(grad) && !transposed && taps_of(weight) == 1)
+    else if (uses_tensor_convolution(grad) && !transposed && spatial_size(weight) == 1)
       grad = pack_shared_gradient(grad);
   }
   Tensor grad_input, grad_weight, grad_bias;

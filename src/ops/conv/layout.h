@@ -23,9 +23,8 @@ inline bool conv_prefers_tile128(const Tensor& out, uint64_t M, uint64_t N, uint
   return !uses_tensor_fragments(out) && prefers_tile128(M, N, batch, out.element_size());
 }
 
-inline int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
-// Returns the number of pixels in each channel of an [images, channels, ...] tensor.
-inline int64_t pixels_per_channel(const Tensor& t) { return c10::multiply_integers(t.sizes().slice(2)); }
+// Returns the number of pixels of an [images, channels, ...] tensor, or of taps of a weight, in each channel.
+inline int64_t spatial_size(const Tensor& t) { return c10::multiply_integers(t.sizes().slice(2)); }
 
 inline uint32_t volume(const uint32_t (&size)[3]) { return size[0] * size[1] * size[2]; }
 

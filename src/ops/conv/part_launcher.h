@@ -5,32 +5,22 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 
 #include "ops/conv/plan.h"
 
 namespace mpsx::ops {
 
-inline const KernelSet& gemm_kernels(size_t tile) {
-  static const auto* const all = [] {
-    auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
-    for (const ConvTile& t : kConvTiles)
-      sets->push_back(std::make_unique<KernelSet>(std::string("conv_gemm_tensor_") + t.name));
-    return sets;
-  }();
-  return *(*all)[tile];
-}
-
 // `grouped`: the matrices combine several groups.
 inline void launch_conv_gemm(const ConvGemmParams& p, const ConvWork& work, const Tensor& out, const Tensor& left,
                              const Tensor& right, const Tensor& bias, const Tensor& partials, bool grouped = false) {
   static const KernelSet grouped_kernels("conv_gemm_tensor_grouped");
+  static const std::deque<KernelSet> kernels = kernels_by_tile("conv_gemm_tensor_", kConvTiles);
   const Tensor& result = out.defined() ? out : partials;
   const size_t size = left.element_size();
   const size_t tile = grouped ? kGroupedConvTile : choose_conv_tile(work, size).tile;
   const ConvTile& t = kConvTiles[tile];
   const uint32_t steps = p.parts[0].steps;  // of the only part if they are split
-  Launch l((grouped ? grouped_kernels : gemm_kernels(tile)).get(tag_of(left)));
+  Launch l((grouped ? grouped_kernels : kernels[tile]).get(tag_of(left)));
   l.outputs(result).inputs(left, right, bias).bytes(p).outputs(partials);
   l.groups({uint32_t(tile_count(p.M, p.N, p.part_count, t.M, t.N)), 1, uint32_t(ceil_div(steps, p.steps_per_split))},
            t.threads(size), true);

@@ -118,7 +118,7 @@ inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid, int64_t groups
   static const KernelSet rows2("conv_pack_rows2_tensor"), rows4("conv_pack_rows4_tensor");
   if (groups == 1 && has_grid_layout(t, grid)) return t;
   if (t.stride(4) == 1 && t.size(2) * t.size(3) > 1 && has_grid_pixels(t, grid)) {  // all pixels of an image are a row
-    const int64_t pixels = pixels_per_channel(t);
+    const int64_t pixels = spatial_size(t);
     const PixelGrid row{grid.images, grid.channels,  grid.padded_channels, {},
                         {1, 1, 1},   {1, 1, pixels}, grid.plane,           {}};
     return pack_pixels(
@@ -160,8 +160,7 @@ inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid, int64_t groups
                  is_vectorizable(t.const_data_ptr(), size_t(size), t.stride(4), t.stride(1), t.stride(0)) &&
                  t.stride(1) == 1;
   for (int d = 2; d < 4; ++d) aligned = aligned && t.stride(d) % vec == 0;
-  const int64_t row_vec = grid.fold.taps > 1 ? 1 : pixels_per_vector(t),
-                source_pixels = t.size(0) * pixels_per_channel(t);
+  const int64_t row_vec = grid.fold.taps > 1 ? 1 : pixels_per_vector(t), source_pixels = t.size(0) * spatial_size(t);
   Launch l((aligned ? vectors : row_vec == 4 ? rows4 : row_vec == 2 ? rows2 : tiled).get(tag_of(t)));
   l.outputs(out).inputs(t).bytes(p);
   const auto channel_tiles = uint32_t(ceil_div(p.padded_channels * size, kPackBytes));

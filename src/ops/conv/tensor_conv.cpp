@@ -41,7 +41,7 @@ Tensor rows_of_pixels(const Tensor& t) {
 // Returns an [images, channels, positions] view if the tensor's positions are contiguous, aligned and whole vectors, or
 // else an undefined tensor.
 Tensor rows_of_channels(const Tensor& t) {
-  const int64_t pixels = pixels_per_channel(t);
+  const int64_t pixels = spatial_size(t);
   const bool whole = t.is_contiguous() && pixels % vector_elements(t) == 0 && is_aligned(t);
   return whole ? strided_view(t, {t.size(0), t.size(1), pixels}, {t.size(1) * pixels, pixels, 1}) : Tensor();
 }
@@ -129,8 +129,7 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   ConvWindow w = window;
   if (!backward) source = subsample(source, w);
   const double size = double(out.element_size());
-  const double macs =
-      double(weight.numel()) * double(pixels_per_channel(backward ? source : out)) * double(out.size(0));
+  const double macs = double(weight.numel()) * double(spatial_size(backward ? source : out)) * double(out.size(0));
   const bool forced = runtime::forces_tensor_tier();
   if (groups == 1 && is_pointwise(w) && (forced || pointwise_is_faster(out.size(1), source.size(1), out.numel())) &&
       launch_pointwise(out, source, matrix_of(weight, backward), bias))
@@ -156,9 +155,8 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   });
   const int64_t outputs = grouped.group_outputs, channels = grouped.group_channels;
   const bool uses_columns = backward && w.stride[0] * w.stride[1] * w.stride[2] > 1;
-  const double simdgroup = uses_columns
-                               ? simdgroup_columns_time(macs, outputs, channels, pixels_per_channel(weight), size)
-                               : simdgroup_time(macs, outputs, channels, size);
+  const double simdgroup = uses_columns ? simdgroup_columns_time(macs, outputs, channels, spatial_size(weight), size)
+                                        : simdgroup_time(macs, outputs, channels, size);
   if (!plan || !steps_are_rows(*plan) || (!forced && plan->time > simdgroup)) return false;
   const Tensor pixels = pack_pixels(source, plan->grid, grouped.matrices);
   if (!complete && bias.defined())
@@ -181,8 +179,7 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   const double size = double(out.element_size());
   const GroupedWeight grouped = group_weight(out, groups, false);
   const int64_t O = grouped.outputs(), matrices = grouped.matrices;
-  const double positions = double(pixels_per_channel(grad)) * double(grad.size(0)),
-               macs = double(out.numel()) * positions;
+  const double positions = double(spatial_size(grad)) * double(grad.size(0)), macs = double(out.numel()) * positions;
   const bool forced = runtime::forces_tensor_tier();
   if (groups == 1 && is_pointwise(w) && (forced || pointwise_is_faster(O, out.size(1), grad.numel())) &&
       launch_pointwise_weight(out.view({O, -1}), source, grad))

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cmath>
+#include <deque>
 #include <limits>
+#include <string>
 
 #include "ops/gemm.h"
 
@@ -26,6 +28,14 @@ inline constexpr ConvTile kConvTiles[] = {{"128x256", 128, 256, &Tuning::conv_12
                                           {"64x128", 64, 128, &Tuning::conv_64x128_16bit, &Tuning::conv_64x128_f32}};
 // The tile of the kernels for matrices of several groups, which have at most 64 outputs.
 inline constexpr size_t kGroupedConvTile = 3;
+
+// Returns the kernels of each tile, whose names are `prefix` and the tile's name.
+template <typename Tile, size_t N>
+std::deque<KernelSet> kernels_by_tile(const std::string& prefix, const Tile (&tiles)[N]) {
+  std::deque<KernelSet> kernels;
+  for (const Tile& tile : tiles) kernels.emplace_back(prefix + tile.name);
+  return kernels;
+}
 
 inline double conv_cores() { return double(runtime::target_resident_threads()) / 1024; }
 // Returns how long a kernel takes that reads and writes this many bytes in total.

@@ -4,30 +4,19 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <memory>
-#include <vector>
 
 #include "ops/conv/plan.h"
 
 namespace mpsx::ops {
 
-inline const KernelSet& weight_kernels(size_t tile) {
-  static const auto* const all = [] {
-    auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
-    for (const ConvWeightTile& t : kConvWeightTiles)
-      sets->push_back(std::make_unique<KernelSet>(std::string("conv_weight_grad_tensor_") + t.name));
-    return sets;
-  }();
-  return *(*all)[tile];
-}
-
-// Adds partial sums of shape [splits, matrices * steps, M, N], which the GEMM's parameters `p` describe, and stores
-// them in `out`, of shape [O, C / groups, D, H, W]. The taps of `out` must be evenly strided.
+// Adds up the partial sums of all splits and stores the gradient in `out`, of shape [O, C / groups, D, H, W], whose
+// taps must be evenly strided. `partials` has the shape [splits, matrices * steps, M, N], with the sizes that `p` has
+// for the GEMM.
 inline void reduce_weight_gradient(const Tensor& out, const Tensor& partials, const Tensor& grad, const Tensor& source,
                                    ConvWeightGradParams p) {
   static const KernelSet kernels("conv_weight_grad_reduce_tensor");
   constexpr uint32_t kMaxTaps = 63, kMinChannels = 32, kElements = 512;  // per tile
-  p.taps = uint32_t(taps_of(out));
+  p.taps = uint32_t(spatial_size(out));
   p.group_channels = uint32_t(out.size(1));
   p.out_stride = out.stride(0);
   p.channel_stride = out.stride(1);
@@ -80,7 +69,8 @@ inline void launch_weight_gradient(const Tensor& out, const Tensor& grad, const 
   p.windows_per_split = uint32_t(choice.windows_per_split);
   const Tensor partials = at::empty({int64_t(p.splits * gemms), int64_t(p.M), int64_t(p.N)},
                                     out.options().dtype(at::kFloat).memory_format(std::nullopt));
-  Launch l(weight_kernels(choice.tile).get(tag_of(grad)));
+  static const std::deque<KernelSet> kernels = kernels_by_tile("conv_weight_grad_tensor_", kConvWeightTiles);
+  Launch l(kernels[choice.tile].get(tag_of(grad)));
   l.outputs(partials).inputs(grad, pixels).bytes(p);
   l.groups({uint32_t(tile_count(p.M, p.N, gemms, tile.M, tile.N)), 1, p.splits}, tile.threads, true);
   l.work(uint64_t(tile.M) * tile.N * (1 + p.windows_per_split / 16)).run();

@@ -32,8 +32,8 @@ MPSX_FN void scope_barrier() {
 // SIMD-group scope, each SIMD group has its own region, as large as the kernel's largest operation needs. The address
 // is rounded up to 1024 bytes for the 128-byte swizzle, because CUDA aligns dynamic shared memory to only 16 bytes if
 // it follows a kernel's variables, even if a larger alignment is declared. MAX_BYTES is the number of bytes that the
-// operation can use if there is only one threadgroup per multiprocessor. msl/ptx.py replaces these pseudo-instructions.
-// It passes the sizes, with padding, and the number of threads to the driver.
+// operation can use if there is only one threadgroup per multiprocessor. msl/ptx.py replaces these pseudo-instructions,
+// and writes the sizes, with padding, and the number of threads to the library's index for the driver.
 template <class Scope, unsigned BYTES, unsigned MAX_BYTES = BYTES>
 MPSX_FN unsigned staging_memory() {
   const unsigned base = unsigned((unsigned long)(__attribute__((address_space(3))) unsigned char*)mpsx_dynamic_memory);
