@@ -85,6 +85,14 @@ MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barri
 // while it runs an operation, because TMA reads maps from device memory and a map must not change until its loads are
 // complete. A multiprocessor never runs more threadgroups than it has slots, because each of them uses at least 32 KiB
 // of the 228 KiB of shared memory.
+//
+// A threadgroup for which owns_processor() is true is the only one on its multiprocessor, so it need not claim its
+// slot. To keep threadgroups of other kernels away, it must use reserved_bytes() of shared memory.
+constexpr unsigned kOwnerBytes = 197 * 1024;
+constexpr bool owns_processor(unsigned bytes) { return bytes > 114 * 1024; }
+constexpr unsigned reserved_bytes(unsigned bytes) {
+  return owns_processor(bytes) && bytes < kOwnerBytes ? kOwnerBytes : bytes;
+}
 constexpr unsigned kMapProcessors = 256, kMapSlots = 8, kMapBytes = 256;
 static MPSX_GLOBAL
     __attribute__((loader_uninitialized, aligned(128))) char map_memory[kMapProcessors * kMapSlots * kMapBytes];
