@@ -40,8 +40,9 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     the names in the Metal library, and `::name` finds them."""
     wide, general = mode == "wide", mode == "auto" if general is None else general
     if mode == "cuda":
-        # metal/lib/staged_tiles.h and metal/lib/multiply_steps.h
-        defines = [*defines, "MPSX_STAGED_TILES=mpsx::staged_tiles", "MPSX_MULTIPLY_STEPS=mpsx::multiply_steps"]
+        # metal/lib/staged_tiles.h, multiply_steps.h, and store_rows.h
+        names = ("staged_tiles", "multiply_steps", "store_rows")
+        defines = [*defines, *(f"MPSX_{name.upper()}=mpsx::{name}" for name in names)]
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)
     stem = identifier(name or os.path.basename(path))

@@ -16,6 +16,7 @@
 #include "tile.h"
 #include "tile_walk.h"
 #include "warpgroup_multiply.h"
+#include "window_multiply.h"
 #include "float_tile.h"
 #include "warpgroup_multiply_f32.h"
 #include "right_operand.h"

@@ -33,20 +33,23 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
 
   template <class T, class X>
   static MPSX_FN void store(const T* elements, const X& target) {
-    typedef typename X::value_type V;
+    store_rows<typename X::value_type>(elements, tensor_rows<X>{target});
+  }
+
+  // Stores the elements of each row r to rows.row(r), or skips the row if that is null. Elements are rows.stride()
+  // apart. The first rows.columns() columns are stored. rows.aligned() tells whether vectors of 16 bytes can be stored.
+  template <class V, class T, class Rows>
+  static MPSX_FN void store_rows(const T* elements, const Rows& rows) {
     constexpr bool kPacked =
         metal::is_same_v<T, float> && (is_half_type<V> || is_bfloat_type<V>) && L::kBlockColumns % 4 == 0;
     const int thread = scope_thread<Scope>(), quad = thread % 4;
-    const int first = L::slot_column(thread, 0) - quad * 2;
-    const int rows = min(int(target.get_extent(1)), ROWS), columns = min(int(target.get_extent(0)), COLUMNS);
-    const long stride0 = target.get_stride(0), stride1 = target.get_stride(1);
-    const unsigned long address = (unsigned long)target.mpsx_data() | (unsigned long)stride1 * sizeof(V);
-    const bool aligned = stride0 == 1 && address % 16 == 0;
+    const int first = L::slot_column(thread, 0) - quad * 2, columns = min(rows.columns(), COLUMNS);
+    const long stride = rows.stride();
+    const bool aligned = stride == 1 && rows.aligned();
 #pragma unroll
     for (int slot = 0; slot < L::kThreadRows; ++slot) {
       const int row = L::slot_row(thread, slot);
-      const bool exists_row = row < rows;
-      V* const line = target.mpsx_data() + long(row) * stride1;
+      V* const line = row < ROWS ? rows.row(row) : nullptr;
       if constexpr (kPacked) {
         if (aligned) {
 #pragma unroll
@@ -58,9 +61,9 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
                                     elements[L::element(slot, (block + i) * 2 + 1)]);
             transpose_quad(w, quad);
             const int column = first + block * 8 + quad * 8;
-            if (exists_row && column + 8 <= columns) {
+            if (line && column + 8 <= columns) {
               store_global(line + column, word4{w[0], w[1], w[2], w[3]});
-            } else if (exists_row && column < columns) {
+            } else if (line && column < columns) {
 #pragma unroll
               for (int i = 0; i < 8; ++i)
                 if (column + i < columns) line[column + i] = metal::as_type<V>(metal::ushort(w[i / 2] >> (i % 2 * 16)));
@@ -69,7 +72,7 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
           continue;
         }
       }
-      if (!exists_row) continue;
+      if (!line) continue;
 #pragma unroll
       for (int block = 0; block < L::kBlockColumns; ++block) {
         const int column = first + block * 8 + quad * 2;
@@ -80,13 +83,28 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
             continue;
           }
         }
-        if (column < columns) line[column * stride0] = V(a);
-        if (column + 1 < columns) line[(column + 1) * stride0] = V(b);
+        if (column < columns) line[column * stride] = V(a);
+        if (column + 1 < columns) line[(column + 1) * stride] = V(b);
       }
     }
   }
 
  private:
+  template <class X>
+  struct tensor_rows {
+    const X& target;
+    MPSX_FN int columns() const { return int(target.get_extent(0)); }
+    MPSX_FN long stride() const { return target.get_stride(0); }
+    MPSX_FN bool aligned() const {
+      return ((unsigned long)target.mpsx_data() |
+              (unsigned long)target.get_stride(1) * sizeof(typename X::value_type)) %
+                 16 ==
+             0;
+    }
+    MPSX_FN typename X::value_type* row(int r) const {
+      return r < int(target.get_extent(1)) ? target.mpsx_data() + long(r) * long(target.get_stride(1)) : nullptr;
+    }
+  };
   static MPSX_FN int min(int a, int b) { return a < b ? a : b; }
   template <class V>
   static MPSX_FN void store_pair(V* to, V a, V b) {
@@ -96,4 +114,14 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
   // The tensor may be in threadgroup memory, so use a generic address.
   static MPSX_FN void store_global(void* to, word4 v) { *static_cast<word4*>(to) = v; }
 };
+
+// store_rows() of metal/lib/store_rows.h.
+template <class V, class Sums, class Rows>
+MPSX_FN void store_rows(const Sums& sums, const Rows& rows) {
+  typedef matrix_store<typename Sums::mpsx_layout> store;
+  if constexpr (store::exists)
+    store::template store_rows<V>(sums.mpsx_elements(), rows);
+  else
+    store_rows_in_turn<V>(sums, rows);
+}
 }  // namespace mpsx

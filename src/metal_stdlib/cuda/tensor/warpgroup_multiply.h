@@ -26,15 +26,14 @@ struct warpgroup_shape {
   static constexpr unsigned kStages = fitting_stages(kShared ? kHalf : kWhole), kMaxStages = fitting_stages(kWhole);
   // Without TMA, use two tiles and one buffer of raw rows, or two buffers if they fit.
   static constexpr int kRaws = 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
-  static constexpr unsigned kTmaBytes = kFirstStage + kStages * kStageBytes,
-                            kMaxBytes = kFirstStage + kMaxStages * kStageBytes,
+  static constexpr unsigned kTmaBytes = reserved_bytes(kFirstStage + kStages * kStageBytes),
+                            kMaxBytes = reserved_bytes(kFirstStage + kMaxStages * kStageBytes),
                             kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
   static MPSX_FN unsigned stages() {
     return kMaxStages > kStages && staging_size() >= kMaxBytes ? kMaxStages : kStages;
   }
-  // Whether only one threadgroup fits on a multiprocessor. If so, it does not have to claim a slot for its tensor maps.
-  static constexpr bool kOwnsProcessor = kBytes > kHalf + 1024;
+  static constexpr bool kOwnsProcessor = owns_processor(kBytes);
 };
 
 // Whether the scope consists of complete warpgroups, and both operands are tensors in device memory.
@@ -79,14 +78,14 @@ struct warpgroup_multiplier {
     return memory + shape::kFirstStage + stage * shape::kStageBytes;
   }
 
-  // Starts computing sums += A B for one tile. The caller must wait for wgmma to finish.
-  static MPSX_FN void multiply_tile(float (&sums)[kBlocks][kSums], unsigned stage, int thread, int add) {
+  // Starts computing sums += A B for tiles at these addresses. The caller must wait for wgmma to finish.
+  static MPSX_FN void multiply_tile(float (&sums)[kBlocks][kSums], unsigned left, unsigned right, int thread, int add) {
     const int row = thread / 128 % (L::kWarpRows / 4) * 64, column = L::warp_column(thread) * shape::kColumns;
-    const unsigned long b = right_tile::descriptor(stage + left_tile::kBytes, column);
+    const unsigned long b = right_tile::descriptor(right, column);
     wgmma_fence();
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) {
-      const unsigned long a = left_tile::descriptor(stage, m * 16 * L::kWarpRows + row);
+      const unsigned long a = left_tile::descriptor(left, m * 16 * L::kWarpRows + row);
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const unsigned long ak = a + unsigned(k) * left_tile::kNextK, bk = b + unsigned(k) * right_tile::kNextK;
@@ -123,41 +122,48 @@ struct warpgroup_multiplier {
     return claim_map_slot();
   }
 
-  // Multiplies tiles that TMA loads at the request of warp 0, for A, and of warp 1, for B. If `first`, the accumulators
-  // start at zero.
-  template <class A, class B, class Steps>
-  static MPSX_FN void run_tma(const A& left, const B& right, const Steps& steps, float (&sums)[kBlocks][kSums],
-                              unsigned memory, int thread, int tiles, bool first) {
-    tile_walk<Steps, 64> walk(steps);  // of warps 0 and 1: the next tile to load
+  // Writes the tensor maps of A, in warp 0, and of B, in warp 1, and initializes the mbarriers in warp 2. Returns the
+  // warp's map in warps 0 and 1. Sets `slot` to where it is.
+  template <class Init>
+  static MPSX_FN const char* open_maps(unsigned memory, int thread, const matrix_map& left, const matrix_map& right,
+                                       unsigned& slot, Init init_barriers) {
     const int lane = thread % 32, warp = thread / 32;
-    const unsigned stages = shape::stages();
-    unsigned slot = 0;
     const unsigned new_map = memory + shape::kMaps + unsigned(warp) * 128;
-    if (warp == 0) {
+    if (warp < 2) {
       if (lane == 0) slot = take_slot();
-      build_map(new_map, left_tile::map(left));
-    } else if (warp == 1) {
-      if (lane == 0) slot = take_slot();
-      build_map(new_map, right_tile::map(right));
+      build_map(new_map, warp == 0 ? left : right);
     } else if (warp == 2) {
       if (lane == 0) {
-        for (unsigned i = 0; i < stages; ++i) {
-          mbarrier_init(full(memory, i), 2);
-          mbarrier_init(empty(memory, i), unsigned(shape::kThreads) / 32);
-        }
+        init_barriers();
         fence_mbarrier_init();
         fence_async_proxy();
       }
       __nvvm_bar_warp_sync(~0u);
     }
     __syncthreads();
-    const char* map = nullptr;
+    if (warp >= 2) return nullptr;
+    slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
+    char* const target = map_slot(slot) + warp * 128;
+    publish_map(new_map, target);
+    acquire_map(target);
+    return target;
+  }
+
+  // Multiplies tiles that TMA loads at the request of warp 0, for A, and of warp 1, for B, in a pipeline of `stages`
+  // tiles. If `first`, the accumulators start at zero.
+  template <class A, class B, class Steps>
+  static MPSX_FN void run_tma(const A& left, const B& right, const Steps& steps, float (&sums)[kBlocks][kSums],
+                              unsigned memory, unsigned stages, int thread, int tiles, bool first) {
+    tile_walk<Steps, 64> walk(steps);  // of warps 0 and 1: the next tile to load
+    const int lane = thread % 32, warp = thread / 32;
+    unsigned slot = 0;
+    const char* const map = open_maps(memory, thread, left_tile::map(left), right_tile::map(right), slot, [&]() {
+      for (unsigned i = 0; i < stages; ++i) {
+        mbarrier_init(full(memory, i), 2);
+        mbarrier_init(empty(memory, i), unsigned(shape::kThreads) / 32);
+      }
+    });
     if (warp < 2) {
-      slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
-      char* const target = map_slot(slot) + warp * 128;
-      publish_map(new_map, target);
-      acquire_map(target);
-      map = target;
       if (lane == 0)
         for (unsigned t = 0; t < stages && int(t) < tiles; ++t) load_operand(warp, memory, map, t, walk);
       __nvvm_bar_warp_sync(~0u);
@@ -166,7 +172,8 @@ struct warpgroup_multiplier {
 #pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
       mbarrier_wait(full(memory, i), parity);
-      multiply_tile(sums, stage_address(memory, i), thread, !first || t > 0);
+      const unsigned stage = stage_address(memory, i);
+      multiply_tile(sums, stage, stage + left_tile::kBytes, thread, !first || t > 0);
       wgmma_wait<1>();
       if (t > 0) {  // wgmma has finished reading the previous tile
         if (lane == 0) mbarrier_arrive(empty(memory, last));
@@ -214,7 +221,7 @@ struct warpgroup_multiplier {
       right_tile::shift_rows(right, right_runs, raw + left_tile::kRawBytes, stage + left_tile::kBytes, thread);
       fence_async_proxy();
       __syncthreads();
-      multiply_tile(sums, stage, thread, !first || t > 0);
+      multiply_tile(sums, stage, stage + left_tile::kBytes, thread, !first || t > 0);
       copy(t + kRaws);
       wgmma_wait<1>();  // wait for the previous tile, whose memory the next copy overwrites
     }
@@ -254,19 +261,9 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
   const bool in_memory = !__nvvm_isspacep_shared(left.mpsx_data()) && !__nvvm_isspacep_shared(right.mpsx_data());
   with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
     if (in_memory && tiles > 0 && tma_can_read(left) && tma_can_read(right))
-      M::run_tma(left, right, product, block, memory, thread, tiles, !D.mpsx_accumulates());
+      M::run_tma(left, right, product, block, memory, M::shape::stages(), thread, tiles, !D.mpsx_accumulates());
     else if (tiles > 0)
       M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
-  });
-}
-// Adds all products of `steps` to `sums`. TMA must be able to read the matrices.
-template <matmul2d_descriptor D, class Scope, class A, class Steps, int N>
-MPSX_FN void warpgroup_multiply_steps(const A& left, const A& right, const Steps& steps, int thread, float (&sums)[N]) {
-  typedef warpgroup_multiplier<D, Scope, typename A::value_type> M;
-  const unsigned memory = staging_memory<Scope, M::shape::kTmaBytes, M::shape::kMaxBytes>();
-  const int tiles = tile_walk<Steps, 64>::tiles(steps);
-  with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
-    if (tiles > 0) M::run_tma(left, right, steps, block, memory, thread, tiles, false);
   });
 }
 }  // namespace mpsx
