@@ -7,6 +7,7 @@
 #include "lib/instantiate.h"
 #include "lib/tensor_gemm.h"
 #include "lib/threadgroup.h"
+#include "lib/vec.h"
 
 // Stores a tile of partial sums.
 struct ConvWeightGradPartials {
@@ -52,52 +53,85 @@ inline float sum_windows(device const T* grad, device const T* source, constant 
   return sum;
 }
 
+// The GEMM and the column in it that compute an element of the weight. `channel` is that of the matrix.
+struct ConvWeightColumn {
+  uint step, column;
+};
+inline ConvWeightColumn weight_column(uint channel, uint tap, constant ConvWeightGradParams& p) {
+  const uint rows = divide(tap, p.by_row_taps), step = divide(rows, p.by_fold_taps), fold = rows - step * p.fold_taps;
+  return {step, (tap - rows * p.row_taps) * p.padded_channels + fold * p.channels + channel};
+}
+
+// Adds up `count` vectors that are `stride` elements apart.
+template <uint V>
+inline Vec<float, V> sum_splits(device const float* from, uint count, ulong stride) {
+  enum : uint { kBatch = 8 };
+  Vec<float, V> sum{};
+  for (uint first = 0; first < count; first += kBatch) {
+    // Issue all loads before the first use.
+    Vec<float, V> values[kBatch];
+    MPSX_UNROLL
+    for (uint k = 0; k < kBatch; ++k)
+      values[k] = first + k < count ? load_vec<V>(from + (first + k) * stride) : Vec<float, V>{};
+    MPSX_UNROLL
+    for (uint k = 0; k < kBatch; ++k) {
+      MPSX_UNROLL
+      for (uint j = 0; j < V; ++j) sum.v[j] += values[k].v[j];
+    }
+  }
+  return sum;
+}
+
 // Adds the partial sums of a tile of channels and taps of one output, and transposes the tile in threadgroup memory,
-// because channels are adjacent in the sums but not in most weights. The blocks off the diagonal of a matrix of several
-// groups are not read. Grid: (tiles of channels x outputs, tiles of taps).
-template <typename T>
+// because channels are adjacent in the sums but not in most weights. Each thread adds V adjacent channels of one of
+// several parts of the splits. The blocks off the diagonal of a matrix of several groups are not read. Grid: (tiles of
+// channels x outputs, tiles of taps).
+template <typename T, uint V>
 kernel void conv_weight_grad_reduce_tensor(device T* out [[buffer(0)]], device const float* partials [[buffer(1)]],
                                            device const T* grad [[buffer(2)]], device const T* source [[buffer(3)]],
                                            constant ConvWeightGradParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
-  enum : uint { kBatch = 8 };
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float tile[kWeightTile];
   const uint output = g.group.x / p.channel_tiles, matrix = output / p.M, row = output - matrix * p.M;
   const uint first_channel = (g.group.x - output * p.channel_tiles) * p.tile_channels;
-  const uint first_tap = g.group.y * p.tile_taps;
+  const uint first_tap = g.group.y * p.tile_taps, group_channel = row / p.group_outputs * p.group_channels;
   const uint channels = min(p.tile_channels, p.group_channels - first_channel);
-  const uint taps = min(p.tile_taps, p.taps - first_tap), pitch = taps | 1;  // an odd pitch uses different banks
-  const uint group_channel = row / p.group_outputs * p.group_channels + first_channel;
+  const uint taps = min(p.tile_taps, p.taps - first_tap);
+  const uint pitch = p.tile_taps | 1, part_size = p.tile_channels * pitch;  // an odd pitch uses different banks
   const ulong size = ulong(p.M) * p.N, split_size = size * p.matrices * p.steps;
-  for (uint i = g.index; i < channels * taps; i += g.count) {
-    const uint t = i / channels, channel = i - t * channels, tap = first_tap + t;
-    const uint rows = tap / p.row_taps, step = rows / p.fold_taps, fold = rows - step * p.fold_taps;
-    const uint column = (tap - rows * p.row_taps) * p.padded_channels + fold * p.channels + group_channel + channel;
-    device const float* const from = partials + (ulong(matrix * p.steps + step) * size + ulong(row) * p.N + column);
-    float sum = 0.0f;
-    for (uint first = 0; first < p.splits; first += kBatch) {
-      // Issue all loads before the first use.
-      float values[kBatch];
-      MPSX_UNROLL
-      for (uint k = 0; k < kBatch; ++k) values[k] = first + k < p.splits ? from[(first + k) * split_size] : 0.0f;
-      MPSX_UNROLL
-      for (uint k = 0; k < kBatch; ++k) sum += values[k];
-    }
-    // Windows that compute no output have a gradient of zero. If such a window contains an infinity or a NaN, the sum
-    // is NaN, so compute it again without these windows.
-    if (p.has_unused_windows && is_nan(sum))
-      sum = sum_windows(
-          grad + (long(matrix) * p.grad_matrix + row),
-          source + (long(matrix) * p.source_matrix + long(p.offsets[step]) * long(p.padded_channels) + column), p);
-    tile[channel * pitch + t] = sum;
+  const uint vectors = p.tile_channels / V, part_vectors = vectors * p.tile_taps;
+  for (uint i = g.index; i < part_vectors * p.split_parts; i += g.count) {
+    const uint part = divide(i, p.by_part_vectors), v = i - part * part_vectors;
+    const uint t = divide(v, p.by_vectors), channel = (v - t * vectors) * V;
+    if (channel >= channels || t >= taps) continue;
+    const ConvWeightColumn at = weight_column(group_channel + first_channel + channel, first_tap + t, p);
+    const uint first = part * p.splits_per_part, last = min(p.splits, first + p.splits_per_part);
+    const Vec<float, V> sum = sum_splits<V>(
+        partials + (first * split_size + ulong(matrix * p.steps + at.step) * size + ulong(row) * p.N + at.column),
+        last - first, split_size);
+    MPSX_UNROLL
+    for (uint j = 0; j < V; ++j) tile[part * part_size + (channel + j) * pitch + t] = sum.v[j];
   }
   tg_barrier();
   out += long(output) * p.out_stride + long(first_channel) * p.channel_stride + long(first_tap) * p.tap_stride;
   const bool channels_last = p.channel_stride == 1;
-  for (uint i = g.index; i < channels * taps; i += g.count) {
-    const uint slow = i / (channels_last ? channels : taps), fast = i - slow * (channels_last ? channels : taps);
+  for (uint i = g.index; i < p.tile_channels * p.tile_taps; i += g.count) {
+    const uint slow = channels_last ? divide(i, p.by_tile_channels) : divide(i, p.by_tile_taps);
+    const uint fast = i - slow * (channels_last ? p.tile_channels : p.tile_taps);
     const uint channel = channels_last ? fast : slow, t = channels_last ? slow : fast;
-    out[long(channel) * p.channel_stride + long(t) * p.tap_stride] = T(tile[channel * pitch + t]);
+    if (channel >= channels || t >= taps) continue;
+    float sum = tile[channel * pitch + t];
+    for (uint part = 1; part < p.split_parts; ++part) sum += tile[part * part_size + channel * pitch + t];
+    // Windows that compute no output have a gradient of zero. If such a window contains an infinity or a NaN, the sum
+    // is NaN, so compute it again without these windows.
+    if (p.has_unused_windows && is_nan(sum)) {
+      const ConvWeightColumn at = weight_column(group_channel + first_channel + channel, first_tap + t, p);
+      sum = sum_windows(
+          grad + (long(matrix) * p.grad_matrix + row),
+          source + (long(matrix) * p.source_matrix + long(p.offsets[at.step]) * long(p.padded_channels) + at.column),
+          p);
+    }
+    out[long(channel) * p.channel_stride + long(t) * p.tap_stride] = T(sum);
   }
 }
 
@@ -110,7 +144,8 @@ typedef TensorTile<64, 128, 4, false> Tile64x128;
 #define MPSX_CONV_WEIGHT_GRAD(T, TAG, ...)                                                      \
   MPSX_KERNEL("conv_weight_grad_tensor_128x128_" #TAG, conv_weight_grad_tensor<T, Tile128x128>) \
   MPSX_KERNEL("conv_weight_grad_tensor_64x128_" #TAG, conv_weight_grad_tensor<T, Tile64x128>)   \
-  MPSX_KERNEL("conv_weight_grad_reduce_tensor_" #TAG, conv_weight_grad_reduce_tensor<T>)
+  MPSX_KERNEL("conv_weight_grad_reduce_tensor_" #TAG, conv_weight_grad_reduce_tensor<T, 1>)     \
+  MPSX_KERNEL("conv_weight_grad_reduce4_tensor_" #TAG, conv_weight_grad_reduce_tensor<T, 4>)
 #define MPSX_CONV_WEIGHT_GRAD_16_BIT(T, TAG)                                                    \
   MPSX_KERNEL("conv_weight_grad_tensor_128x256_" #TAG, conv_weight_grad_tensor<T, Tile128x256>) \
   MPSX_KERNEL("conv_weight_grad_tensor_128x192_" #TAG, conv_weight_grad_tensor<T, Tile128x192>) \

@@ -9,7 +9,7 @@ enum : uint32_t {
   kPackPixels = 64,  // size of conv_pack's tile: pixels, and bytes per pixel
   kPackBytes = 128,
   kClearPixels = 256,  // pixels whose padding a threadgroup clears
-  kWeightTile = 2048,  // elements of a weight gradient that a threadgroup of the reduction stores
+  kWeightTile = 3072,  // sums in the threadgroup memory of a weight gradient's reduction
 };
 
 // A grid of pixels. The outermost dimension, not listed here, is the image.
@@ -71,6 +71,8 @@ struct ConvWeightGradParams {
   uint32_t padded_channels, channels, row_taps, fold_taps;  // `channels` of all groups of the matrix
   uint32_t group_outputs, group_channels, taps;
   uint32_t tile_channels, tile_taps, channel_tiles;
+  uint32_t split_parts, splits_per_part;  // the sums of the parts are added last
+  FastDivmod by_row_taps, by_fold_taps, by_tile_channels, by_tile_taps, by_vectors, by_part_vectors;
   uint32_t has_unused_windows;  // whether some windows start in the padding and compute no output
   int64_t out_stride, channel_stride, tap_stride;
   uint32_t images;

@@ -55,13 +55,14 @@ inline bool steps_are_rows(const Plan& plan) {
   return true;
 }
 
-// If `fold` is true, combines the rows of taps into longer rows, for inputs with few channels.
+// If `fold` is true, combines the rows of taps into longer rows, for inputs whose channels do not fill a tile of K (128
+// bytes). The copy is then several times larger, and slower to make.
 inline std::optional<Plan> make_plan(const Tensor& source, int64_t channels, std::vector<ConvAxes> axes, bool fold) {
   Plan plan;
   ConvFold folded;
   if (fold) {
     ConvAxis& y = axes.front()[1];
-    if (axes.size() > 1 || y.taps.size() == 1) return std::nullopt;
+    if (axes.size() > 1 || y.taps.size() == 1 || channels * source.element_size() >= 128) return std::nullopt;
     folded = {int64_t(y.taps.size()), y.padding - y.taps[0], y.stride, y.taps[1] - y.taps[0]};
     y = {y.positions, 0, y.positions, 1, {0}};
   }

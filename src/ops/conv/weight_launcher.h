@@ -14,22 +14,36 @@ namespace mpsx::ops {
 // for the GEMM.
 inline void reduce_weight_gradient(const Tensor& out, const Tensor& partials, const Tensor& grad, const Tensor& source,
                                    ConvWeightGradParams p) {
-  static const KernelSet kernels("conv_weight_grad_reduce_tensor");
-  constexpr uint32_t kMaxTaps = 63, kMinChannels = 32, kElements = 512;  // per tile
+  static const KernelSet scalars("conv_weight_grad_reduce_tensor"), vectors("conv_weight_grad_reduce4_tensor");
+  constexpr uint32_t kMaxTaps = 63, kMinChannels = 32, kMinElements = 512, kMaxElements = 1536;  // per tile
+  constexpr uint32_t kMinGroups = 1024, kMinSplits = 8, kMaxThreads = 512;
   p.taps = uint32_t(spatial_size(out));
   p.group_channels = uint32_t(out.size(1));
   p.out_stride = out.stride(0);
   p.channel_stride = out.stride(1);
   p.tap_stride = out.stride(4);
   p.tile_taps = std::min(p.taps, kMaxTaps);
-  p.channel_tiles = uint32_t(ceil_div(p.group_channels, std::max(kMinChannels, kElements / p.tile_taps)));
-  p.tile_channels = uint32_t(ceil_div(p.group_channels, p.channel_tiles));
-  Launch l(kernels.get(tag_of(out)));
+  const uint32_t elements = std::clamp(uint32_t(out.numel() / kMinGroups), kMinElements, kMaxElements);
+  const uint32_t width = (p.group_channels | p.channels) % 4 == 0 ? 4 : 1;
+  p.channel_tiles = uint32_t(ceil_div(p.group_channels, std::max(kMinChannels, elements / p.tile_taps)));
+  p.tile_channels = uint32_t(ceil_div(ceil_div(p.group_channels, p.channel_tiles), width) * width);
+  p.channel_tiles = uint32_t(ceil_div(p.group_channels, p.tile_channels));
+  const uint32_t sums = p.tile_channels * (p.tile_taps | 1), part_vectors = p.tile_channels / width * p.tile_taps;
+  p.split_parts = std::max(std::min(p.splits / kMinSplits, kWeightTile / sums), 1u);
+  p.splits_per_part = uint32_t(ceil_div(p.splits, p.split_parts));
+  p.split_parts = uint32_t(ceil_div(p.splits, p.splits_per_part));
+  p.by_row_taps = make_fast_divmod(p.row_taps);
+  p.by_fold_taps = make_fast_divmod(p.fold_taps);
+  p.by_tile_channels = make_fast_divmod(p.tile_channels);
+  p.by_tile_taps = make_fast_divmod(p.tile_taps);
+  p.by_vectors = make_fast_divmod(p.tile_channels / width);
+  p.by_part_vectors = make_fast_divmod(part_vectors);
+  Launch l((width == 4 ? vectors : scalars).get(tag_of(out)));
   l.outputs(out).inputs(partials, grad, source).bytes(p);
-  const uint32_t elements = p.tile_channels * p.tile_taps;
+  const uint32_t work = part_vectors * p.split_parts;
   l.groups({p.channel_tiles * uint32_t(out.size(0)), uint32_t(ceil_div(p.taps, p.tile_taps))},
-           uint32_t(ceil_div(elements, ceil_div(elements, 256))));
-  l.work(uint64_t(elements) * p.splits).run();
+           uint32_t(ceil_div(ceil_div(work, ceil_div(work, kMaxThreads)), 32) * 32));
+  l.work(uint64_t(p.tile_channels) * p.tile_taps * p.splits).run();
 }
 
 // Computes a weight gradient from packed windows of the output gradient, and packed pixels of the input. `out` is [O,
