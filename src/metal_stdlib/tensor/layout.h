@@ -4,10 +4,11 @@
 
 namespace mpsx {
 // Returns the number of rows in the grid of threads: the largest power of two that exceeds neither `rows` nor threads /
-// 4.
+// 4. If `rows` is a multiple of 16, the result divides it, so that no row is invalid. PyTorch's kernels with tiles of
+// 48 rows rely on that.
 constexpr int row_threads(int rows, int threads) {
   int found = 1;
-  while (found * 2 <= rows && found * 2 <= threads / 4) found *= 2;
+  while (found * 2 <= rows && found * 2 <= threads / 4 && (rows % 16 != 0 || rows % (found * 2) == 0)) found *= 2;
   return threads < 4 ? 1 : found;
 }
 // permuted() is a permutation of [0, n) that depends on a seed. unpermuted() is its inverse. Seed 0 is the identity.

@@ -59,6 +59,17 @@ kernel void elements(device float* in, device float* out, device float* counts) 
   y.store(tensor(out, sizes_2d(N, M)).slice<N, M - 1>(0, 0));
 }
 
+// Writes the number of elements that each thread holds, and the number of invalid ones among them.
+template <int M, int N, class Scope>
+kernel void capacities(device int2* out, uint i [[thread_position_in_threadgroup]]) {
+  constexpr auto what = matmul2d_descriptor(M, N, dynamic_length_v<int>);
+  matmul2d<what, Scope> op;
+  typedef tensor<device half, sizes_2d, tensor_inline> operand;
+  auto x = op.template get_destination_cooperative_tensor<operand, operand, float>();
+  out[i] = int2(x.get_capacity(), 0);
+  for (auto it = x.begin(); it != x.end(); ++it) out[i].y += !it.is_valid_element();
+}
+
 // Computes out = softmax(A B) over each row, and with a column reduction, smallest = the minimum of each column.
 template <class T, int M, int N, class Scope>
 kernel void reductions(device T* a, device T* b, device float* out, device float* smallest) {

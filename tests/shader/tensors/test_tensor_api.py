@@ -43,6 +43,16 @@ def test_elements():
         assert (out.cpu()[-1] == 7).all(), f"{scope}: wrote beyond the slice"
 
 
+def test_full_tiles_have_no_invalid_elements():
+    """PyTorch's GEMM kernels do not check the elements of complete tiles."""
+    tiles = [(48, 128, 4), (16, 128, 4), (32, 32, 4), (16, 64, 2), (128, 128, 8), (96, 64, 8), (80, 32, 1)]
+    lib = library([f"capacities<{m}, {n}, execution_simdgroups<{groups}>>" for m, n, groups in tiles])
+    for i, (m, n, groups) in enumerate(tiles):
+        out = torch.zeros(32 * groups, 2, dtype=torch.int32).to("mpsx")
+        getattr(lib, f"k{i}")(out, threads=32 * groups, group_size=32 * groups)
+        assert out.cpu().tolist() == [[m * n // (32 * groups), 0]] * 32 * groups, (m, n, groups)
+
+
 def test_reductions():
     cases = [(t, *s) for s in SCOPES for t in ("half", "float")]
     lib = library([f"reductions<{t}, {m}, {n}, {scope}>" for t, scope, m, n in cases])

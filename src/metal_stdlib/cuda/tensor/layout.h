@@ -34,11 +34,11 @@ struct mma_layout {
 };
 
 // Returns the number of rows in the grid of warps. It is as large as possible with at least 16 matrix rows per row of
-// warps.
+// warps. If `rows` is a multiple of 16, no block is partly outside the matrix.
 constexpr int warp_rows(int rows, int warps) {
   int found = 1;
   for (int n = 2; n <= warps; ++n)
-    if (warps % n == 0 && n * 16 <= rows) found = n;
+    if (warps % n == 0 && n * 16 <= rows && (rows % 16 != 0 || rows % (n * 16) == 0)) found = n;
   return found;
 }
 
