@@ -3,7 +3,7 @@
 #ifndef MPSX_KERNEL_ABI_H
 #define MPSX_KERNEL_ABI_H
 
-#define MPSX_KERNEL_ABI_VERSION 5
+#define MPSX_KERNEL_ABI_VERSION 6
 #define MPSX_MAX_BUFFERS 31 /* Metal's limit; args[31 + n] is the memory of [[threadgroup(n)]] */
 #define MPSX_MAX_ARGUMENTS 63
 #define MPSX_SIMD_WIDTH 32         /* for SIMT kernels; in wide kernels, a SIMD group has one lane */
@@ -116,6 +116,9 @@ typedef struct mpsx_simt_services {
   void (*read)(const void* address, unsigned long bytes, const void* code);
   void (*write)(const void* address, unsigned long bytes, const void* code);
   void (*atomic)(const void* address, unsigned long bytes, unsigned access, const void* code);
+  /* Called before such an access if the address is not a multiple of `bytes`, although the access is aligned according
+   * to its type. The alignment of a type with 16 bytes may be just 8. */
+  void (*misaligned)(const void* address, unsigned long bytes, unsigned writes, const void* code);
   /* Reports an out-of-range index into an array of type `type`. */
   void (*array_index)(const char* type, long long index, const char* file, int line, const void* code);
 } mpsx_simt_services;

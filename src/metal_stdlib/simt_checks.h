@@ -12,9 +12,14 @@ MPSX_CHECK void __tsan_init() {}
 
 #define MPSX_ACCESS(KIND, NAME, BYTES) \
   MPSX_CHECK void __tsan_##NAME(void* p) { mpsx_simt->KIND(p, BYTES, MPSX_CODE); }
+#define MPSX_ALIGNED_ACCESS(KIND, BYTES, WRITES)                                                         \
+  MPSX_CHECK void __tsan_##KIND##BYTES(void* p) {                                                        \
+    if ((unsigned long)p % BYTES != 0) [[unlikely]] mpsx_simt->misaligned(p, BYTES, WRITES, MPSX_CODE);  \
+    mpsx_simt->KIND(p, BYTES, MPSX_CODE);                                                                \
+  }
 #define MPSX_ACCESSES(N)                          \
-  MPSX_ACCESS(read, read##N, N)                   \
-  MPSX_ACCESS(write, write##N, N)                 \
+  MPSX_ALIGNED_ACCESS(read, N, 0)                 \
+  MPSX_ALIGNED_ACCESS(write, N, 1)                \
   MPSX_ACCESS(read, unaligned_read##N, N)         \
   MPSX_ACCESS(write, unaligned_write##N, N)       \
   MPSX_ACCESS(read, volatile_read##N, N)          \
@@ -122,6 +127,7 @@ MPSX_CHECK void __ubsan_handle_out_of_bounds(mpsx_ubsan_bounds* where, unsigned 
 #undef MPSX_REPORT
 #undef MPSX_BOTH
 #undef MPSX_ACCESSES
+#undef MPSX_ALIGNED_ACCESS
 #undef MPSX_ACCESS
 #undef MPSX_CODE
 #undef MPSX_CHECK

@@ -144,6 +144,27 @@ def test_bounds_of_other_element_types(driver):
     check(fault, fault.kernel, "^out-of-bounds write of 4 bytes at byte 396 of buffer 0", (1, 0, 0), lambda t: t == 49)
 
 
+@pytest.mark.parametrize("t,size,byte", [("float4", 16, 88), ("ulong", 8, 84), ("float", 4, 82), ("half", 2, 81)])
+def test_misaligned_writes(driver, t, size, byte):
+    fault = driver.fault(f"misaligned_{t}", floats(driver, 100), grid=24, group=24, by_threads=True)
+    expected = f"^misaligned write of {size} bytes at byte {byte} of buffer 0: the address 0x[0-9a-f]+ is not a mult"
+    assert fault.kernel == f"misaligned_{t}"
+    fault.kernel = "misaligned"  # all kernels share the line
+    check(fault, "misaligned", f"{expected}iple of {size}$", thread=lambda t: t == 5)
+
+
+def test_misaligned_threadgroup_memory(driver):
+    fault = driver.fault("misaligned_in_threadgroup", floats(driver, 64), grid=1, group=64)
+    check(fault, fault.kernel, "^misaligned read of 8 bytes at byte 4 of threadgroup memory 's'",
+          thread=lambda t: t == 5)
+
+
+def test_packed_vectors_may_be_misaligned(driver):
+    out = floats(driver, 100)
+    assert driver.run("packed_vectors", out, grid=24, group=24, by_threads=True) == ""
+    assert np.array_equal(out.get()[1:97], np.tile([1, 2, 3, 4], 24))
+
+
 def test_bounds_of_constant_arguments(driver):
     over = {"grid": 100, "group": 50, "by_threads": True}
     fault = driver.fault("constant_past_end", floats(driver, 100), np.zeros(60, np.float32), **over)

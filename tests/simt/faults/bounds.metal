@@ -116,3 +116,30 @@ kernel void correct_bounds(device float* out [[buffer(0)]], device const float* 
   float digits[4] = {x, x, x, x};
   out[i] = digits[i % 4] + kTable[i % 4];
 }
+
+template <class V, class T>
+static void set_at(device T* out, uint at) {
+  *(device V*)(out + at) = V(1);  // fault: misaligned
+}
+kernel void misaligned_float4(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  set_at<float4>(out, 4 * i + (i == 5 ? 2 : 0));
+}
+kernel void misaligned_ulong(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  set_at<ulong>(out, 4 * i + (i == 5 ? 1 : 0));
+}
+kernel void misaligned_float(device uchar* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  set_at<float>(out, 16 * i + (i == 5 ? 2 : 0));
+}
+kernel void misaligned_half(device uchar* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  set_at<half>(out, 16 * i + (i == 5 ? 1 : 0));
+}
+kernel void misaligned_in_threadgroup(device float* out [[buffer(0)]], uint i [[thread_position_in_threadgroup]]) {
+  threadgroup float s[128];
+  s[i] = s[i + 64] = float(i);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  out[i] = float(*(threadgroup ulong*)(s + (i == 5 ? 1 : 2)));  // fault: misaligned_in_threadgroup
+}
+kernel void packed_vectors(device packed_float4* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  device packed_float4& v = *(device packed_float4*)((device float*)(out + i) + 1);
+  v = packed_float4(float4(v) + float4(1, 2, 3, 4));
+}

@@ -3,6 +3,7 @@
 #include "driver/host/simt/engine.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <numeric>
 #include <optional>
@@ -173,6 +174,8 @@ void Worker::fault_main() {
   if (!w.fault_.signal) w.fault("interrupted", nullptr, 0);
   if (w.stacks_.overflowed(w.fault_.address) >= 0)
     w.fault("stack overflow: the thread's stack has " + std::to_string(Stacks::kBytes >> 10) + " KiB", nullptr, 0);
+  if (w.monitor_ && (w.fault_.signal == SIGSEGV || w.fault_.signal == SIGBUS))
+    w.monitor_->memory_signal(w, w.fault_.address);
   w.fault(describe(w.fault_), nullptr, 0);
 }
 

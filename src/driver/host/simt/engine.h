@@ -43,6 +43,8 @@ class Monitor {
   // The lanes in `mask` have called a SIMD function.
   virtual void lanes_converged(Worker&, unsigned simdgroup, unsigned mask, const Site&) = 0;
   virtual void end_group(Worker&) = 0;  // all threads have returned
+  // The running thread received a signal for an invalid memory access. May report a fault itself.
+  virtual void memory_signal(Worker&, const void* /*address*/) {}
 };
 
 // One dispatch. `arguments` are passed to the driver, and `args` to the kernel's entry point.

@@ -33,6 +33,7 @@ void MemoryCheck::begin_group(Worker& worker) {
   const unsigned *groups = worker.job().launch.groups, *group = worker.group().position;
   order_.begin_group((group[2] * groups[1] + group[1]) * groups[0] + group[0]);
   spin_ = {};
+  half_aligned_ = {};
 }
 
 void MemoryCheck::end_group(Worker&) {
@@ -235,6 +236,23 @@ void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool sto
   count_spins(p, bytes, thread, code);
 }
 
+[[gnu::noinline]] void MemoryCheck::check_misaligned(Access access, const void* p, size_t bytes, const void* code) {
+  access == Access::read ? check<Access::read>(p, bytes, code) : check<Access::write>(p, bytes, code);
+  const unsigned thread = worker_->thread_index();
+  if (bytes == 16 && reinterpret_cast<uintptr_t>(p) % 8 == 0) {
+    half_aligned_ = {access, p, code, thread};
+    return;
+  }
+  fail(misaligned(access == Access::read ? "read" : "write", p, bytes), code, thread);
+}
+
+// The address is null, because x86-64 CPUs do not report the address of a misaligned access.
+void MemoryCheck::memory_signal(Worker& worker, const void* address) {
+  const HalfAligned& last = half_aligned_;
+  if (!address && last.p && last.thread == worker.thread_index())
+    fail(misaligned(last.access == Access::read ? "read" : "write", last.p, 16), last.code, last.thread);
+}
+
 // A fiber runs until it waits at a barrier or in a SIMD function. A GPU may schedule threads in the same way. A loop
 // that polls for a write by a different thread might therefore never end.
 void MemoryCheck::count_spins(const void* p, size_t bytes, unsigned thread, const void* code) {
@@ -270,6 +288,9 @@ void check_read(const void* p, unsigned long bytes, const void* code) {
 }
 void check_write(const void* p, unsigned long bytes, const void* code) {
   if (auto* c = MemoryCheck::here()) c->check<Access::write>(p, bytes, code);
+}
+void check_misaligned(const void* p, unsigned long bytes, unsigned writes, const void* code) {
+  if (auto* c = MemoryCheck::here()) c->check_misaligned(writes ? Access::write : Access::read, p, bytes, code);
 }
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code) {
   auto* c = MemoryCheck::here();

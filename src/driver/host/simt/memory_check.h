@@ -1,6 +1,6 @@
 // Detects invalid memory accesses in kernels: out-of-bounds accesses to buffers and threadgroup memory, writes to
-// buffers that the launcher declared as read-only, reads of uninitialized threadgroup memory, and races in threadgroup
-// memory (shadow.h) and in the buffers that a dispatch may write (device_shadow.h).
+// buffers that the launcher declared as read-only, misaligned accesses, reads of uninitialized threadgroup memory, and
+// races in threadgroup memory (shadow.h) and in the buffers that a dispatch may write (device_shadow.h).
 //
 // Kernels compiled with checks report every access before performing it (metal_stdlib/simt_checks.h). A kernel may
 // access:
@@ -37,6 +37,7 @@ class MemoryCheck final : public Monitor {
   void threadgroup_barrier(Worker&, const Site&) override;
   void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) override;
   void lanes_converged(Worker&, unsigned, unsigned, const Site&) override {}
+  void memory_signal(Worker&, const void* address) override;
 
   template <Access access>
   void check(const void* p, size_t bytes, const void* code) {
@@ -51,6 +52,7 @@ class MemoryCheck final : public Monitor {
     check_recent<access>(p, bytes, code);
   }
   void check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code);
+  void check_misaligned(Access, const void* p, size_t bytes, const void* code);
   // Exempts the buffer that contains `p` from the checks for races (MPSX_ALLOW_RACES).
   void allow_races(const void* p);
   void device_fence() { order_.device_fence(); }
@@ -106,6 +108,7 @@ class MemoryCheck final : public Monitor {
   // its local objects.
   std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
   std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
+  std::string misaligned(const char* verb, const void* p, size_t bytes) const;
   std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
   std::string device_race(const char* verb, const DeviceShadow::Finding&, const Region&, size_t bytes) const;
   [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread) {
@@ -131,6 +134,14 @@ class MemoryCheck final : public Monitor {
     unsigned thread = 0;
     uint32_t times = 0;
   } spin_;
+  // The last access of 16 bytes at an odd multiple of 8 bytes. If its type has an alignment of 16, the CPU raises a
+  // signal.
+  struct HalfAligned {
+    Access access = Access::read;
+    const void* p = nullptr;
+    const void* code = nullptr;
+    unsigned thread = 0;
+  } half_aligned_;
   bool suspect_ = false;
   bool unknown_ = false;  // whether a buffer has unknown bounds; bounds are then not checked
   Worker* worker_ = nullptr;
@@ -150,6 +161,7 @@ std::unique_ptr<Monitor> make_memory_check();
 void check_read(const void* p, unsigned long bytes, const void* code);
 void check_write(const void* p, unsigned long bytes, const void* code);
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code);
+void check_misaligned(const void* p, unsigned long bytes, unsigned writes, const void* code);
 void array_index(const char* type, long long index, const char* file, int line, const void* code);
 
 }  // namespace mpsx::driver::host::simt

@@ -66,6 +66,18 @@ std::string MemoryCheck::out_of_variable(const char* verb, size_t offset, size_t
                        (long long)offset - (long long)v->offset, v->name, bytes_text(v->bytes).c_str());
 }
 
+std::string MemoryCheck::misaligned(const char* verb, const void* p, size_t bytes) const {
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  std::string where;
+  if (const auto* v = in_threadgroup_memory(at) ? nearest_variable(at - arena_begin_) : nullptr)
+    where = format(" at byte %zu of threadgroup memory '%s'", at - arena_begin_ - v->offset, v->name);
+  for (const Region& r : regions_)
+    if (where.empty() && r.kind <= Kind::bytes && r.holds(at, bytes))
+      where = format(" at byte %zu of buffer %u", size_t(at - r.begin), r.index);
+  return format("misaligned %s of %zu bytes%s: the address %p is not a multiple of %zu", verb, bytes, where.c_str(), p,
+                bytes);
+}
+
 std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding, size_t bytes, unsigned thread) const {
   using Fault = Shadow::Fault;
   const auto* v = nearest_variable(finding.offset);

@@ -127,6 +127,7 @@ const mpsx_simt_services kServices = {&Services::threadgroup_barrier,
                                       &check_read,
                                       &check_write,
                                       &check_atomic,
+                                      &check_misaligned,
                                       &array_index};
 
 }  // namespace mpsx::driver::host::simt
