@@ -154,7 +154,12 @@ def compare(checkout: Checkout, cases: list[tuple[str, Case]], options: argparse
         if time.perf_counter() - start > options.seconds:
             print("stopped: out of time")
             break
-        errors = dict(case.errors())
+        try:
+            errors = dict(case.errors())
+        except RuntimeError as error:
+            wrong += 1
+            print(f"{case.name} {tag}: {error}")
+            continue
         for name in [name for name, error in errors.items() if not error <= 1]:
             wrong += 1
             print(f"{case.name} {tag}: {name} is wrong: {errors[name]:.3g} times the allowed error")

@@ -122,18 +122,19 @@ def simdgroup_cases(mlx: Checkout, dtype: torch.dtype, small: bool) -> Iterator[
 FAMILIES = {"gemm": mlx_nax.gemm_cases, "experts": mlx_nax.expert_cases, "attention": mlx_nax.attention_cases,
             "quantized": mlx_quantized.batch_cases, "quantized_experts": mlx_quantized.gather_cases,
             "simdgroup": simdgroup_cases}  # fmt: skip
+FAULTS = {"gather_fault": mlx_nax.fault_cases, "quantized_fault": mlx_quantized.fault_cases}  # rejected by simt
 
 
 def main() -> None:
     """Run the command-line interface."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--families", nargs="+", choices=[*FAMILIES, *FAULTS], default=list(FAMILIES))
     options = parser.parse_args()
     torch.manual_seed(0)
     mlx = Checkout(options.checkout / "mlx/backend/metal/kernels", [options.checkout])
     cases = [(tag, case) for tag in options.dtypes for family in options.families
-             for case in FAMILIES[family](mlx, TAGS[tag], options.small)]  # fmt: skip
+             for case in (FAMILIES | FAULTS)[family](mlx, TAGS[tag], options.small)]  # fmt: skip
     compare(mlx, cases, options, "mlx")
 
 

@@ -198,26 +198,30 @@ def gemm_cases(mlx: Checkout, dtype: torch.dtype, small: bool) -> Iterator[Case]
                        split_k(mlx, a, b, layout, (m, n, k), SPLIT_K_TILES))  # fmt: skip
 
 
+def gather_case(mlx: Checkout, dtype: torch.dtype, rows: list[int], n: int, k: int, layout: str,
+                names: Iterable[str]) -> Case:  # fmt: skip
+    """Return the case with one n x k matrix per expert. `rows` are the numbers of rows of the experts."""
+    bounds = [0, *itertools.accumulate(rows)]
+    experts = torch.tensor([e for e, count in enumerate(rows) for _ in range(count)], device="mpsx",
+                           dtype=torch.int32)  # fmt: skip
+    a = torch.randn(bounds[-1], k, dtype=dtype, device="mpsx")
+    b = torch.randn(len(rows), *((n, k) if layout == "nt" else (k, n)), dtype=dtype, device="mpsx")
+
+    def grouped(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        ranges = enumerate(itertools.pairwise(bounds))
+        return torch.cat([product(a[start:end], b[e], layout) for e, (start, end) in ranges])
+
+    return Case(f"nax gather_{layout} {len(rows)}x{bounds[-1]}x{n}x{k}", 2.0 * bounds[-1] * n * k, grouped, [a, b],
+                gather(mlx, a, b, experts, layout, names))  # fmt: skip
+
+
 def expert_cases(mlx: Checkout, dtype: torch.dtype, small: bool) -> Iterator[Case]:
     """Yield the cases with one matrix per expert, and with segments of K."""
     large = (([512] * 8, 2048, 2048), ([64] * 64, 2048, 2048))
     for rows, n, k in (([37, 0, 64, 9], 150, 200), ([64, 0, 128], 128, 256)) if small else large:
-        bounds = [0, *itertools.accumulate(rows)]
-        experts = torch.tensor([e for e, count in enumerate(rows) for _ in range(count)], device="mpsx",
-                               dtype=torch.int32)  # fmt: skip
         for layout in ("nn", "nt"):
-            a = torch.randn(bounds[-1], k, dtype=dtype, device="mpsx")
-            b = torch.randn(len(rows), *((n, k) if layout == "nt" else (k, n)), dtype=dtype, device="mpsx")
-
-            def grouped(a: torch.Tensor, b: torch.Tensor, bounds=bounds, layout=layout) -> torch.Tensor:
-                ranges = enumerate(itertools.pairwise(bounds))
-                return torch.cat([product(a[start:end], b[e], layout) for e, (start, end) in ranges])
-
-            # Where experts change within the largest tile, MLX's SIMD groups reach different numbers of barriers, which
-            # Metal leaves undefined, and simt rejects.
             names = GATHER_TILES if all(count % 64 == 0 for count in rows) else GATHER_TILES[:2]
-            yield Case(f"nax gather_{layout} {len(rows)}x{bounds[-1]}x{n}x{k}", 2.0 * bounds[-1] * n * k, grouped,
-                       [a, b], gather(mlx, a, b, experts, layout, names))  # fmt: skip
+            yield gather_case(mlx, dtype, rows, n, k, layout, names)
     m, n, bounds = (100, 90, [0, 300, 300, 333, 845]) if small else (2048, 2048, [512 * i for i in range(9)])
     for layout in LAYOUTS if small else LAYOUTS[:2]:
         a, b = operands(m, n, bounds[-1], layout, dtype)
@@ -228,6 +232,11 @@ def expert_cases(mlx: Checkout, dtype: torch.dtype, small: bool) -> Iterator[Cas
 
         yield Case(f"nax segmented_{layout} {len(bounds) - 1}x{m}x{n}", 2.0 * m * n * bounds[-1], segments, [a, b],
                    segmented(mlx, a, b, bounds, layout, (m, n), SEGMENT_TILES))  # fmt: skip
+
+
+def fault_cases(mlx: Checkout, dtype: torch.dtype, _: bool) -> Iterator[Case]:
+    """Yield a case that simt rejects: experts change within a tile of 64 rows."""
+    yield gather_case(mlx, dtype, [37, 0, 64, 9], 150, 200, "nt", GATHER_TILES[2:])
 
 
 def attention_cases(mlx: Checkout, dtype: torch.dtype, small: bool) -> Iterator[Case]:

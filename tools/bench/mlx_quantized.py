@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -174,6 +174,16 @@ def formats(small: bool) -> Iterator[tuple[str, int, int]]:
             yield mode, group, bits
 
 
+def batch_case(mlx: Checkout, w: Weights, m: int, transposed: bool) -> Case:
+    """Return the product of [batch, m, k] and the weights."""
+    batch, n, k = w.dense.shape if transposed else (len(w.dense), *w.dense.shape[:0:-1])
+    x = torch.randn(batch, m, k, dtype=w.dense.dtype, device="mpsx")
+    function = partial(dense_product, transposed=transposed)
+    return Case(f"nax {w.mode}_qmm_{'t' if transposed else 'n'} {w.name} {batch}x{m}x{n}x{k}",
+                2.0 * batch * m * n * k, function, [x, w.dense], qmm(mlx, x, w, transposed),
+                w.magnitude_with(function), 2)  # fmt: skip
+
+
 def batch_cases(mlx: Checkout, dtype: torch.dtype, small: bool) -> Iterator[Case]:
     """Yield the cases with one quantized matrix per element of a batch."""
     m, columns, k = (70, 96, 256) if small else (4096, 4096, 2048)
@@ -184,10 +194,14 @@ def batch_cases(mlx: Checkout, dtype: torch.dtype, small: bool) -> Iterator[Case
         n = columns if transposed else 128 * tiles(columns, 128)  # groups are along n
         for batch in (1, 2) if small else (1,):
             w = random_weights((batch, n, k) if transposed else (batch, k, n), mode, group, bits, dtype)
-            x = torch.randn(batch, m, k, dtype=dtype, device="mpsx")
-            function = partial(dense_product, transposed=transposed)
-            yield Case(f"nax {mode}_qmm_{layout} {w.name} {batch}x{m}x{n}x{k}", 2.0 * batch * m * n * k, function,
-                       [x, w.dense], qmm(mlx, x, w, transposed), w.magnitude_with(function), 2)  # fmt: skip
+            yield batch_case(mlx, w, m, transposed)
+
+
+def fault_cases(mlx: Checkout, dtype: torch.dtype, _: bool) -> Iterator[Case]:
+    """Yield a case that simt rejects: no memory follows the weights, and their rows are not a multiple of a tile's."""
+    w = random_weights((1, 90, 256), "affine", 64, 4, dtype)
+    alone = replace(w, packed=w.packed.clone(), scales=[s.clone() for s in w.scales])
+    yield batch_case(mlx, alone, 70, True)
 
 
 def gather_cases(mlx: Checkout, dtype: torch.dtype, small: bool) -> Iterator[Case]:
