@@ -245,12 +245,13 @@ class Builder:
     def start_shared_files(self, folder: Path, text: str) -> tuple[SharedFile | None, SharedFile | None]:
         """Start compiling the files that all shaders share: the precompiled header of the Metal standard library (only
         for clang), and the functions through which kernels call the SIMT engine (only for CPUs). For NVIDIA GPUs, the
-        header depends on what a source uses, so only the one for most sources is precompiled."""
+        header depends on what a source uses. It is not precompiled for sources with thread_elements, which are
+        rare."""
         header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(toolchain.METAL_STDLIB / "msl.h")]
         if self.target.mode == "cuda":
-            header = [f"-DMPSX_{name}=1" for name in ("SIMT", "GENERAL", "CUDA")] + header  # translate.macros
-            is_special = self.tensors or "thread_elements" in text
-            return None if is_special else self.start_file(folder, "msl.pch", header), None
+            names = ["SIMT", "GENERAL", "CUDA"] + (["TENSORS"] if self.tensors else [])  # translate.macros
+            header = [f"-DMPSX_{name}=1" for name in names] + header
+            return None if "thread_elements" in text else self.start_file(folder, "msl.pch", header), None
         is_clang = "clang" in self.compiler.description
         started = self.start_file(folder, "msl.pch", header) if is_clang else None
         return started, self.start_calls(folder)
