@@ -8,6 +8,14 @@
 inline Moments shuffle_down(Moments m, ushort by) {
   return {shuffle_down(m.count, by), shuffle_down(m.mean, by), shuffle_down(m.m2, by)};
 }
+inline Moments shuffle_xor(Moments m, ushort by) {
+  return {shuffle_xor(m.count, by), shuffle_xor(m.mean, by), shuffle_xor(m.m2, by)};
+}
+// Adds a value to moments (Welford's algorithm). `share` is the reciprocal of the count after it.
+inline Moments add_to_moments(Moments m, float x, float share) {
+  const float delta = x - m.mean, mean = fma(delta, share, m.mean);
+  return {m.count + 1.0f, mean, fma(delta, x - mean, m.m2)};
+}
 struct CombineAny {
   static bool apply(bool a, bool b) { return a || b; }
 };
@@ -27,4 +35,29 @@ inline void store_elements(device T* to, Vec<T, N> values, bool aligned) {
     return;
   }
   MPSX_UNROLL for (uint i = 0; i < N; ++i) to[i] = values.v[i];
+}
+
+// Reduces N adjacent columns per thread. The threads of a row of the tile are LANES, a power of two, and the threads of
+// the threadgroup are another one. Every thread gets the results of its columns. `scratch` needs N * LANES elements for
+// each SIMD group, or for each row if a row has more threads than a SIMD group.
+template <typename Combine, uint N, uint LANES, typename T>
+inline void reduce_columns(thread T* values, threadgroup T* scratch, GroupThread g) {
+  for (uint distance = min(g.width, g.count) / 2; distance >= LANES; distance /= 2) {
+    MPSX_UNROLL for (uint j = 0; j < N; ++j) {
+      values[j] = Combine::apply(values[j], shuffle_xor(values[j], ushort(distance)));
+    }
+  }
+  const uint together = max(min(g.width, g.count), uint(LANES)), parts = g.count / together;
+  if (parts == 1 && together == LANES) return;
+  const uint column = g.index % LANES, part = g.index / together;
+  if (g.index % together < LANES) {
+    MPSX_UNROLL for (uint j = 0; j < N; ++j) scratch[(part * N + j) * LANES + column] = values[j];
+  }
+  tg_barrier();
+  MPSX_UNROLL for (uint j = 0; j < N; ++j) {
+    T value = scratch[j * LANES + column];
+    for (uint i = 1; i < parts; ++i) value = Combine::apply(value, scratch[(i * N + j) * LANES + column]);
+    values[j] = value;
+  }
+  tg_barrier();
 }

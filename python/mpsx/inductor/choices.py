@@ -1,17 +1,48 @@
-"""PyTorch's choices between fused and separate kernels that differ on drivers that run one thread per threadgroup."""
+"""PyTorch's choices that differ on mpsx: between fused and separate kernels on drivers that run one thread per
+threadgroup, and when to split reductions on the others."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
 
+import sympy
 import torch
 from torch._inductor import config, lowering
+from torch._inductor.choices import InductorChoices
 from torch._inductor.fx_passes import post_grad
 
+from .. import _runtime
 from .lanes import runs_loops
 
 CAT_LIMITS = ("max_pointwise_cat_inputs", "max_complex_pointwise_cat_inputs")
+GPU_CORES = 40  # of an M4 Max. Metal does not report the number, and simt makes the same choices
+GROUPS_PER_CORE = 4  # threadgroups that a split reduction should have
+TILE_COLUMNS = 32  # columns that a threadgroup reduces together (columns.py)
+# Elements per output above which a second kernel takes less time than the reduction of the whole output by one
+# threadgroup, and the number of elements that keeps a threadgroup busy.
+MIN_SPLIT_ROW, MIN_ROW_PART = 65536, 8192
+MIN_SPLIT_COLUMN, MIN_COLUMN_PART = 4096, 512
+
+
+def processors() -> int:
+    """Return the number of the device's cores (multiprocessors), or of threads if generated kernels are loops."""
+    if runs_loops():
+        return torch.get_num_threads()
+    driver = _runtime.driver()
+    return driver["cores"] if driver["name"] == "cuda" else GPU_CORES
+
+
+def split_factor(size: int, outputs: int, in_rows: bool) -> int:
+    """Return the number of parts into which to split a reduction of `size` elements per output. A second kernel reduces
+    the results of the parts. If `in_rows`, the elements of an output are adjacent, otherwise the outputs are."""
+    groups = outputs if in_rows else -(-outputs // TILE_COLUMNS)
+    least, part = (MIN_SPLIT_ROW, MIN_ROW_PART) if in_rows else (MIN_SPLIT_COLUMN, MIN_COLUMN_PART)
+    if size < least or groups >= processors():
+        return 1
+    split = min(GROUPS_PER_CORE * processors() // groups, size // part)
+    even = [d for d in sympy.divisors(size) if split <= 2 * d and d <= 2 * split]  # without a mask
+    return min(even, key=lambda d: (size // d % 8 > 0, abs(d - split)), default=split)
 
 
 def is_in_loops(device: torch.device) -> bool:
@@ -48,8 +79,23 @@ def _add_matrices_later() -> None:
     post_grad.should_prefer_unfused_addmm = prefers_unfused
 
 
+def _split_reductions() -> None:
+    """Choose how to split reductions on drivers with SIMD groups."""
+    previous = InductorChoices.reduction_split_factor
+
+    @functools.wraps(previous)
+    def choose(device: torch.device, reduction_numel_hint: int, numel_hint: int, inner_reduction: bool) -> int:
+        if device.type != "mpsx" or runs_loops():
+            return previous(device, reduction_numel_hint, numel_hint, inner_reduction)
+        return split_factor(int(reduction_numel_hint), int(numel_hint), inner_reduction)
+
+    InductorChoices.reduction_split_factor = staticmethod(choose)
+
+
 def install() -> None:
     """Wrap PyTorch's functions."""
+    if hasattr(InductorChoices, "reduction_split_factor"):
+        _split_reductions()
     _copy_cat_inputs()
     if hasattr(post_grad, "should_prefer_unfused_addmm"):
         _add_matrices_later()

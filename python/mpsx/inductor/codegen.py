@@ -28,7 +28,7 @@ from torch.utils._ordered_set import OrderedSet
 from .. import _runtime
 from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
-from . import choices, coalescing, collector, loops, lowerings, replay, rows, vectors
+from . import choices, coalescing, collector, columns, loops, lowerings, replay, rows, vectors
 from .kernels import Kernels
 from .lanes import runs_loops
 from .nesting import known
@@ -70,6 +70,10 @@ class MpsxRowKernel(rows.RowKernel, MpsxKernel):
     """A kernel with a reduction for drivers with SIMD groups."""
 
 
+class MpsxColumnKernel(columns.ColumnKernel, MpsxKernel):
+    """A kernel that reduces columns, for drivers with SIMD groups."""
+
+
 class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
     """A kernel for drivers that run one thread per threadgroup."""
 
@@ -84,11 +88,19 @@ def buffers(*nodes: BaseSchedulerNode) -> int:
 
 
 def updates_shared_elements(*nodes: BaseSchedulerNode) -> bool:
-    """Return whether all threads of a reduction would update the same elements, such as a running mean, if these nodes
-    were fused. A thread might then load what another one has already updated."""
+    """Return whether all threads of a reduction would load elements that one of them updates, such as a running mean,
+    if these nodes were fused. If all that follows the reductions is computed once per output, one thread does it."""
     parts = [part for node in nodes for part in node.get_nodes()]
-    reduces = any(part.is_reduction() for part in parts)
-    return reduces and any(part.has_aliasing_or_mutation() for part in parts if not part.is_reduction())
+    reductions = [part for part in parts if part.is_reduction()]
+    others = [part for part in parts if not part.is_reduction()]
+    if not reductions or not any(part.has_aliasing_or_mutation() for part in others):
+        return False
+    outputs = {part.group[1][0] for part in reductions}
+    mutated = {name for part in others for result in part.get_outputs() for name in result.get_mutations()}
+    real = V.graph.scheduler.mutation_real_name
+    reads = {real.get(dep.name, dep.name) for part in reductions for dep in part.read_writes.reads}
+    once = all(part.group[1] in {(n, 1) for n in outputs} for part in others)
+    return not once or not reads.isdisjoint(real.get(name, name) for name in mutated)
 
 
 class Scheduling(MetalScheduling):
@@ -101,8 +113,11 @@ class Scheduling(MetalScheduling):
 
     def create_kernel_choices(self, kernel_features: Any, kernel_args: Any, kernel_kwargs: Any) -> list[MpsxKernel]:
         """Return the kernel to generate."""
-        rows_in_groups = kernel_features.is_reduction() and self.kernel_type is MpsxVectorKernel
-        return [(MpsxRowKernel if rows_in_groups else self.kernel_type)(*kernel_args, **kernel_kwargs)]
+        chosen = self.kernel_type
+        if kernel_features.is_reduction() and chosen is MpsxVectorKernel:
+            has_columns = len(kernel_args[0]) == 2 and columns.reduces_columns(kernel_features)
+            chosen = MpsxColumnKernel if has_columns else MpsxRowKernel
+        return [chosen(*kernel_args, **kernel_kwargs)]
 
     @classmethod
     def get_tiling_and_scores(cls, node_schedule: Any, numel: sympy.Expr, reduction_numel: sympy.Expr = sympy.S.One,
@@ -204,7 +219,7 @@ class Interface(DeviceInterface):
         @staticmethod
         def get_device_properties(device: torch.types.Device = None) -> NamedTuple:
             """Return the number of processors, which Inductor's heuristics use."""
-            return _Properties(torch.get_num_threads())
+            return _Properties(choices.processors())
 
         @staticmethod
         def current_device() -> int:

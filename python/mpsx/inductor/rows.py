@@ -10,49 +10,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy
 import torch
 from torch._inductor.codegen.common import DTYPE_TO_COMPUTATION_DTYPE, CSEVariable, DeferredLine, IndentedBuffer
 from torch._inductor.codegen.simd import IterationRangesEntry
+from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .checks import CheckedKernel
 from .nesting import known, loop, text_of
+from .reductions import COMBINE, DEFINITION, SIMD_WIDTH, Reduction, Shape, group_thread, needed, scratch
 from .steps import Steps
 from .vectors import VECTOR_BYTES, Access, AccessKernel, Irregular, replaced, with_late_load
 
 HEADER = "lib/generated_rows.h"
-MAX_THREADS, SIMD_WIDTH = 1024, 32
+MAX_THREADS = 1024
 ELEMENTS = 8  # that a thread loads at once, unless rows are short
 REGISTERS = 64  # 32-bit registers per thread for a row, half as many in threadgroups of more than 512 threads
-# How to combine two values, and the value to start with, for floats and for integers.
-COMBINE = {"sum": ("CombineSum", "0", "0"), "prod": ("CombineProduct", "1", "1"),
-           "max": ("CombineMax", "-INFINITY", "{}::lowest()"),
-           "min": ("CombineMin", "INFINITY", "{}::max()")}  # fmt: skip
-
-
-class Reduction(NamedTuple):
-    """A reduction of one value per element. All threads get the result."""
-
-    result: str  # name of the result
-    kind: str  # Metal type
-    init: str
-    combine: str  # functor of metal/lib
-    value: str  # of an element
-
-
-@dataclass
-class Shape:
-    """How the elements of a row are distributed. A thread has `batch` vectors at once, `threads` vectors apart."""
-
-    vector: int
-    threads: int | str
-    batch: int
-    is_loaded_once: bool
-    is_exact: bool  # whether every thread always has `batch` vectors
 
 
 class RowKernel(CheckedKernel, AccessKernel):
@@ -63,6 +39,7 @@ class RowKernel(CheckedKernel, AccessKernel):
         self.lines: list[Any] = []  # of the kernel, including the keys of `reductions`
         self.reductions: dict[str, Reduction] = {}
         (self.row,) = (tree for tree in self.range_trees if tree.is_reduction)
+        self.vector_tree = self.row  # adjacent elements of a vector differ in this index
 
     # Inductor calls these methods to define the kernel's elements.
 
@@ -148,14 +125,22 @@ class RowKernel(CheckedKernel, AccessKernel):
         self.factors: set[sympy.Expr] = set()  # the vector size must divide them
         self.loaded: set[Access] = set()  # late loads whose vectors an earlier pass has kept
         in_row = {symbol for symbol, entry in self.range_tree_nodes.items() if entry.root.is_reduction}
-        for access in self.accesses:
-            if access.is_store and access.buffer in self.removed_buffers:
-                continue
+        for access in self._used_accesses():
             if not access.index.free_symbols & in_row:
                 if not self._is_late(access):
                     self.uniform.append(access)
             elif self._moves_vectors(access):
                 self.vectors.append(access)
+
+    def _used_accesses(self) -> Iterator[Access]:
+        """Yield the accesses except for stores to buffers that Inductor has removed, and loads of elements that the
+        kernel updates. The thread that updates an element loads it."""
+        real = V.graph.scheduler.mutation_real_name
+        updated = {real[access.buffer] for access in self.accesses if access.is_store and access.buffer in real}
+        updated |= {real[name] for name in self.args.output_buffers if name in real}
+        for access in self.accesses:
+            if not (access.buffer in self.removed_buffers if access.is_store else access.buffer in updated):
+                yield access
 
     def _moves_vectors(self, access: Access) -> bool:
         """Return whether an access moves vectors. If so, add to the factors of the vector size."""
@@ -171,11 +156,11 @@ class RowKernel(CheckedKernel, AccessKernel):
         return found
 
     def _unit_symbols(self) -> list[sympy.Symbol]:
-        """Return the index variables that differ between adjacent elements of a row."""
-        return [symbol for symbol in super()._unit_symbols() if self.range_tree_nodes[symbol].root.is_reduction]
+        """Return the index variables that differ between adjacent elements of a vector."""
+        return [symbol for symbol in super()._unit_symbols() if self.range_tree_nodes[symbol].root is self.vector_tree]
 
     def _entries(self) -> list[IterationRangesEntry]:
-        return [entry for entry in self.range_tree_nodes.values() if entry.root.is_reduction]
+        return [entry for entry in self.range_tree_nodes.values() if entry.root is self.vector_tree]
 
     def _numel(self) -> str:
         numel = self.row.numel
@@ -200,10 +185,11 @@ class RowKernel(CheckedKernel, AccessKernel):
 
     def _vector_size(self) -> tuple[int, list[sympy.Expr]]:
         """Return the vector size, and the strides that must be multiples of it when the kernel runs."""
-        if not self.vectors or not known(self.row.numel):
+        numel = self.vector_tree.numel
+        if not self.vectors or not known(numel):
             return 1, []
         size = VECTOR_BYTES // max(access.dtype.itemsize for access in self.vectors)
-        factors = {self.row.numel, *self.factors}
+        factors = {numel, *self.factors}
         for entry in self._entries():
             factors |= {entry.divisor} if entry.divisor != 1 else {entry.length}
         while any(known(f) and f % size for f in factors):
@@ -215,12 +201,9 @@ class RowKernel(CheckedKernel, AccessKernel):
         code, shape, kind = IndentedBuffer(), self.shape, self.index_dtype
         conditions = [f"alignment % {VECTOR_BYTES} == 0",
                       *(f"{self.index_to_str(f)} % {shape.vector} == 0" for f in self.conditions)]  # fmt: skip
-        code.writelines([f"const uint row_thread = {self.row.name};",
-                         f"const bool aligned = {' && '.join(conditions)};",
-                         f"const {kind} row_size = {self._numel()};", f"const uint row_threads = {shape.threads};",
-                         "const GroupThread row_group = {uint3(0), row_thread, row_threads, "
-                         f"row_thread % {SIMD_WIDTH}, {SIMD_WIDTH}}};"])  # fmt: skip
-        code.writelines(f"threadgroup {kind} {scratch(kind)}[kScratch];"
+        code.writelines([f"const bool aligned = {' && '.join(conditions)};",
+                         f"const {kind} row_size = {self._numel()};", *self._threads()])  # fmt: skip
+        code.writelines(f"threadgroup {kind} {scratch(kind)}[{self._scratch_size()}];"
                         for kind in dict.fromkeys(r.kind for r in self.reductions.values()))  # fmt: skip
         code.writelines(self.check_definitions())
         lines = self._without_uniform_loads(code)
@@ -233,14 +216,19 @@ class RowKernel(CheckedKernel, AccessKernel):
             self._load(code)
         body: list[Any] = []
         pending: list[Reduction] = []
+        results: set[str] = set()  # variables that are known after the next pass
         for line in lines:
             reduction = self.reductions.get(line) if isinstance(line, str) else None
             text = reduction.value if reduction else text_of(line)
-            if pending and set(re.findall(r"\w+", text)) & {r.result for r in pending}:
-                self._pass(code, [x for x in body if not isinstance(x, DeferredLine)], pending)
-                pending = []
+            if set(re.findall(r"\w+", text)) & results and not isinstance(line, DeferredLine):
+                if not reduction and (defined := DEFINITION.match(text)):
+                    results.add(defined[1])
+                else:
+                    self._pass(code, [x for x in body if not isinstance(x, DeferredLine)], pending)
+                    pending, results = [], set()
             if reduction:
                 pending.append(reduction)
+                results.add(reduction.result)
             else:
                 body.append(line)
         if pending:
@@ -249,15 +237,28 @@ class RowKernel(CheckedKernel, AccessKernel):
         code.writelines(self.check_reports())
         return code
 
+    def _threads(self) -> Iterator[str]:
+        """Yield the definitions of the thread's position in its threadgroup."""
+        yield f"const uint row_thread = {self.row.name}, row_threads = {self.shape.threads};"
+        yield from group_thread("row_group", "row_thread", "row_threads")
+
+    def _scratch_size(self) -> int | str:
+        """Return the number of values in threadgroup memory that a reduction needs."""
+        return "kScratch"
+
     def _without_uniform_loads(self, code: IndentedBuffer) -> list[Any]:
         """Emit the loads that are the same for all elements. Return the kernel's lines with their results instead."""
-        lines = [line for line in self.lines if not isinstance(line, DeferredLine) or line() is not None]
+        lines = self._kept_lines()
         loads = [access for access in self.uniform if not access.is_store]
         for i, access in enumerate(loads):
             element = f"{access.pointer}[{self.index_to_str(access.index)}]"
             code.writeline(f"const auto row_value{i} = {element};")
             lines = [replaced(line, element, f"row_value{i}") for line in lines]
         return lines
+
+    def _kept_lines(self) -> list[Any]:
+        """Return the kernel's lines without stores to buffers that Inductor has removed."""
+        return [line for line in self.lines if not isinstance(line, DeferredLine) or line() is not None]
 
     def _vector(self, access: Access) -> str:
         return f"vector{self.vectors.index(access)}"
@@ -266,7 +267,7 @@ class RowKernel(CheckedKernel, AccessKernel):
         """Return an expression of index variables for the first element of a vector."""
         for entry in self._entries():
             text = re.sub(rf"\b{entry.name}\b", f"first_{entry.name}", text)
-        return re.sub(rf"\b{self.row.name}\b", "first", text)
+        return re.sub(rf"\b{self.vector_tree.name}\b", "first", text)
 
     @contextmanager
     def _strips(self, code: IndentedBuffer) -> Iterator[None]:
@@ -294,7 +295,7 @@ class RowKernel(CheckedKernel, AccessKernel):
     def _lane(self, code: IndentedBuffer, lines: Sequence[Any], values: Sequence[str] = ()) -> None:
         """Emit the code of one element, for its stores and for some values."""
         kind = self.index_dtype
-        code.writeline(f"const {kind} {self.row.name} = first + {kind}(lane);")
+        code.writeline(f"const {kind} {self.vector_tree.name} = first + {kind}(lane);")
         for entry in self._entries():
             lane = f" + {kind}(lane)" if entry.divisor == 1 else ""
             code.writeline(f"const {kind} {entry.name} = first_{entry.name}{lane};")
@@ -315,24 +316,39 @@ class RowKernel(CheckedKernel, AccessKernel):
         """Emit a pass over the row that either reduces or stores results."""
         shape, kind = self.shape, self.index_dtype
         stores = [access for access in self.vectors if access.is_store and not reductions]
-        code.writelines(f"{r.kind} partial_{r.result} = {r.init};" for r in reductions)
+        for r in reductions:
+            self._define_partial(code, r)
         with ExitStack() as stack:
             if not shape.is_loaded_once:
-                step = f"{kind}(row_threads) * {shape.vector * shape.batch}"
+                step = f"{kind}(row_threads) * {self._row_elements() * shape.batch}"
                 stack.enter_context(loop(code, f"for ({kind} base = 0; base < row_size; base += {step}) {{"))
                 self._load(code)
             stack.enter_context(self._strips(code))
             code.writelines(f"Vec<{self.dtype_to_str(a.dtype)}, {shape.vector}> {self._vector(a)};" for a in stores)
             with loop(code, f"MPSX_UNROLL for (uint lane = 0; lane < {shape.vector}; ++lane) {{"):
                 self._lane(code, lines, [r.value for r in reductions])
-                code.writelines(f"partial_{r.result} = {r.combine}::apply(partial_{r.result}, {r.value});"
-                                for r in reductions)  # fmt: skip
+                code.writelines(f"{self._partial(r)} = {r.updated(self._partial(r))};" for r in reductions)
             for access in stores:
                 address = f"{access.pointer} + ({self._first(self.index_to_str(access.index))})"
                 code.writeline(f"store_elements({address}, {self._vector(access)}, aligned);")
         for r in reductions:
-            code.writeline(f"const {r.kind} {r.result} = "
-                           f"tg_reduce<{r.combine}>(partial_{r.result}, {scratch(r.kind)}, row_group);")  # fmt: skip
+            self._combine_threads(code, r)
+
+    def _row_elements(self) -> int:
+        """Return the number of elements of a row in a vector."""
+        return self.shape.vector
+
+    def _partial(self, r: Reduction) -> str:
+        """Return the variable with a thread's result for the elements so far."""
+        return f"partial_{r.result}"
+
+    def _define_partial(self, code: IndentedBuffer, r: Reduction) -> None:
+        code.writeline(f"{r.kind} partial_{r.result} = {r.init};")
+
+    def _combine_threads(self, code: IndentedBuffer, r: Reduction) -> None:
+        """Emit the reduction of the threads' results."""
+        code.writeline(f"const {r.kind} {r.result} = "
+                       f"tg_reduce<{r.combine}>(partial_{r.result}, {scratch(r.kind)}, row_group);")  # fmt: skip
 
     def _store_results(self, code: IndentedBuffer, lines: Sequence[Any]) -> None:
         """Emit the stores: those of elements in a pass, and those of the row's results by one thread."""
@@ -344,25 +360,11 @@ class RowKernel(CheckedKernel, AccessKernel):
         if any(not line.line.startswith(once) for line in stores):
             self._pass(code, lines, [])
         elif stores:
-            with loop(code, "if (row_thread == 0) {"):
-                code.writeline(f"const uint strip = 0, lane = 0; const {self.index_dtype} base = 0, first = 0;")
-                code.writelines(f"const {self.index_dtype} first_{e.name} = 0;" for e in self._entries())
-                self._lane(code, lines)
+            self._store_once(code, lines)
 
-
-def scratch(kind: str) -> str:
-    """Return the name of the threadgroup memory for reductions of a type."""
-    return "scratch_" + re.sub(r"\W+", "_", kind).strip("_")
-
-
-def needed(lines: Sequence[Any], values: Sequence[str]) -> list[Any]:
-    """Return the lines without the variables that neither the other lines nor some values use, and without the checks
-    of these variables."""
-    names, found = set(re.findall(r"\w+", " ".join(values))), []
-    for line in reversed(lines):
-        text = text_of(line)
-        optional = re.match(r" *auto (\w+) = | *\w+\.check\((\w+)\);", text)
-        if not optional or optional[1] in names or optional[2] in names:
-            names |= set(re.findall(r"\w+", text))
-            found.append(line)
-    return found[::-1]
+    def _store_once(self, code: IndentedBuffer, lines: Sequence[Any]) -> None:
+        """Emit the stores of the row's results."""
+        with loop(code, "if (row_thread == 0) {"):
+            code.writeline(f"const uint strip = 0, lane = 0; const {self.index_dtype} base = 0, first = 0;")
+            code.writelines(f"const {self.index_dtype} first_{e.name} = 0;" for e in self._entries())
+            self._lane(code, lines)
