@@ -46,12 +46,13 @@ struct CombineArgMax {
   }
 };
 // Merges two sets of moments (T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
-// computing sample variances").
+// computing sample variances"). An infinite mean stays infinite, as in a sum.
 struct CombineMoments {
   static Moments apply(Moments a, Moments b) {
     const float count = a.count + b.count, delta = b.mean - a.mean;
     const float share = count > 0.0f ? b.count / count : 0.0f;
-    return {count, fma(delta, share, a.mean), a.m2 + b.m2 + delta * delta * a.count * share};
+    const float mean = is_infinite(a.mean) ? a.mean + b.mean : fma(delta, share, a.mean);
+    return {count, mean, a.m2 + b.m2 + delta * delta * a.count * share};
   }
 };
 

@@ -11,9 +11,10 @@ inline Moments shuffle_down(Moments m, ushort by) {
 inline Moments shuffle_xor(Moments m, ushort by) {
   return {shuffle_xor(m.count, by), shuffle_xor(m.mean, by), shuffle_xor(m.m2, by)};
 }
-// Adds a value to moments (Welford's algorithm). `share` is the reciprocal of the count after it.
+// Adds a value to moments (Welford's algorithm). `share` is the reciprocal of the count after it. An infinite mean
+// stays infinite, as in a sum.
 inline Moments add_to_moments(Moments m, float x, float share) {
-  const float delta = x - m.mean, mean = fma(delta, share, m.mean);
+  const float delta = x - m.mean, mean = is_infinite(m.mean) ? m.mean + x : fma(delta, share, m.mean);
   return {m.count + 1.0f, mean, fma(delta, x - mean, m.m2)};
 }
 struct CombineAny {

@@ -58,6 +58,20 @@ def test_rows_that_start_far_from_their_mean(far: int) -> None:
     assert ((mean.cpu() - x.double().mean(1)).abs() < 1e-5 * x.std(1)).all()
 
 
+@pytest.mark.parametrize("at", [0, 40, 199])
+@pytest.mark.parametrize("rows", [200, 100_000])
+def test_infinite_means(rows: int, at: int) -> None:
+    """The mean of a row or column with an infinity is infinite. torch.var_mean returns it only from some positions."""
+    x = torch.randn(rows, 4)
+    x[at, 0], x[at, 1], x[at, 2] = float("inf"), float("-inf"), float("inf")
+    x[rows - at - 1, 2] = float("-inf")
+    expected = x.mean(0)
+    for d, dim in ((x.to("mpsx"), 0), (x.t().contiguous().to("mpsx"), 1)):
+        var, mean = torch.var_mean(d, dim)
+        torch.testing.assert_close(mean.cpu(), expected, rtol=1e-4, atol=1e-6, equal_nan=True)
+        assert var.isnan().tolist() == [True, True, True, False]
+
+
 def test_many_short_rows() -> None:
     """Reduce rows of three contiguous or three repeated elements. The error must not grow with the number of rows."""
     x = torch.randn(60_000, generator=torch.Generator().manual_seed(0)) * 2
