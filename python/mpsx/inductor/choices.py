@@ -18,11 +18,10 @@ from .lanes import runs_loops
 CAT_LIMITS = ("max_pointwise_cat_inputs", "max_complex_pointwise_cat_inputs")
 GPU_CORES = 40  # of an M4 Max. Metal does not report the number, and simt makes the same choices
 GROUPS_PER_CORE = 4  # threadgroups that a split reduction should have
-TILE_COLUMNS = 32  # columns that a threadgroup reduces together (columns.py)
 # Elements per output above which a second kernel takes less time than the reduction of the whole output by one
-# threadgroup, and the number of elements that keeps a threadgroup busy.
-MIN_SPLIT_ROW, MIN_ROW_PART = 65536, 8192
-MIN_SPLIT_COLUMN, MIN_COLUMN_PART = 4096, 512
+# threadgroup, the number of elements per output that keeps a threadgroup busy, and its number of outputs (columns.py).
+ROW_SPLIT, COLUMN_SPLIT = (65536, 8192, 1), (4096, 512, 32)
+MIN_PART = 64
 
 
 def processors() -> int:
@@ -36,11 +35,11 @@ def processors() -> int:
 def split_factor(size: int, outputs: int, in_rows: bool) -> int:
     """Return the number of parts into which to split a reduction of `size` elements per output. A second kernel reduces
     the results of the parts. If `in_rows`, the elements of an output are adjacent, otherwise the outputs are."""
-    groups = outputs if in_rows else -(-outputs // TILE_COLUMNS)
-    least, part = (MIN_SPLIT_ROW, MIN_ROW_PART) if in_rows else (MIN_SPLIT_COLUMN, MIN_COLUMN_PART)
-    if size < least or groups >= processors():
+    least, part, tile = ROW_SPLIT if in_rows else COLUMN_SPLIT
+    if size < least or outputs >= processors() * tile:
         return 1
-    split = min(GROUPS_PER_CORE * processors() // groups, size // part)
+    part = max(MIN_PART, part * min(outputs, tile) // tile)  # a tile may contain the columns of several parts
+    split = min(max(1, GROUPS_PER_CORE * processors() * tile // outputs), size // part)
     even = [d for d in sympy.divisors(size) if split <= 2 * d and d <= 2 * split]  # without a mask
     return min(even, key=lambda d: (size // d % 8 > 0, abs(d - split)), default=split)
 

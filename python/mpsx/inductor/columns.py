@@ -18,12 +18,13 @@ from torch._inductor.codegen.simd import IterationRangesEntry
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv
 
+from .choices import processors
 from .nesting import known, loop
 from .reductions import SIMD_WIDTH, Reduction, Shape, group_thread, scratch
 from .rows import MAX_THREADS, REGISTERS, RowKernel
 from .vectors import replaced
 
-THREADS = 256  # at least, if there are enough rows or columns
+THREADS = 256  # at least, if there are enough rows or columns for the device's cores
 MIN_ROWS = 8  # rows per thread in larger threadgroups
 SEGMENT_THREADS = 8  # at least, in a row of a tile: 128 bytes if vectors have 16
 MAX_VECTOR = 8
@@ -141,6 +142,8 @@ class ColumnKernel(RowKernel):
         self.lanes = max(THREADS // down, segment)
         if known(columns):
             self.lanes = min(self.lanes, power_of_two(-(-int(columns) // size)))
+            while self.lanes > segment and self.lanes * size * processors() > columns:
+                self.lanes //= 2  # fewer threads in more threadgroups
         self.down = down
         threads = self.lanes * down
         if not known(rows):
