@@ -28,7 +28,7 @@ from torch.utils._ordered_set import OrderedSet
 from .. import _runtime
 from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
-from . import choices, coalescing, collector, columns, loops, lowerings, replay, rows, vectors
+from . import batching, choices, coalescing, collector, columns, loops, lowerings, replay, rows, vectors
 from .kernels import Kernels
 from .lanes import runs_loops
 from .nesting import known
@@ -279,5 +279,6 @@ register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())
 lowerings.install()
 choices.install()
+batching.install()
 replay.install()
 collector.install()

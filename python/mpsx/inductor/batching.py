@@ -1,0 +1,91 @@
+"""Fusion of small kernels that neither share data nor depend on each other, to launch fewer kernels.
+
+Inductor fuses nodes that share data. The update of a batch counter, or the addition of a reduction's parts, takes less
+time than its launch, so such nodes become one kernel if their sizes are equal.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from torch._inductor import config
+from torch._inductor.scheduler import BaseSchedulerNode, FusedSchedulerNode, Scheduler, SchedulerNode
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from .lanes import runs_loops
+from .nesting import known
+
+MAX_ELEMENTS = 2**18  # that a small kernel loads
+MAX_DISTANCE = 8  # in the schedule, because users of a result wait for the others. Unlimited if there are no users
+MAX_KERNELS = 4  # that a node can join
+
+
+def elements(node: BaseSchedulerNode) -> int | None:
+    """Return the number of elements that a kernel loads, or None if it is not generated for mpsx with SIMD groups."""
+    device = node.get_device()
+    if type(node) not in (SchedulerNode, FusedSchedulerNode) or device is None or device.type != "mpsx":
+        return None
+    sizes = node.group[1]
+    if node.is_template() or runs_loops() or not known(*sizes):
+        return None
+    parts = node.get_nodes()
+    return int(sizes[0] * sizes[1]) * len(parts) if all(type(part) is SchedulerNode for part in parts) else None
+
+
+def is_unused(node: BaseSchedulerNode) -> bool:
+    """Return whether no other node uses the results."""
+    names = node.get_operation_names()
+    return all(user.get_name() in {*names, "OUTPUT"} for out in node.get_outputs() for user in out.users)
+
+
+def can_join(scheduler: Scheduler, first: BaseSchedulerNode, second: BaseSchedulerNode) -> bool:
+    """Return whether one kernel can compute two nodes."""
+    if len(first.get_nodes()) + len(second.get_nodes()) > config.max_fusion_size:
+        return False
+    if first.ancestors & second.get_operation_names() or second.ancestors & first.get_operation_names():
+        return False
+    streams = getattr(scheduler, "node_to_stream", {})
+    if streams.get(first) != streams.get(second):
+        return False
+    if (first.get_buffer_names() | second.get_buffer_names()) & V.graph.no_fuse_buffer_names:
+        return False
+    backend = scheduler.get_backend(first.get_device())
+    return backend.can_fuse_horizontal(first, second) and not scheduler.will_fusion_create_cycle(first, second)
+
+
+def fuse_small(scheduler: Scheduler, nodes: Sequence[BaseSchedulerNode]) -> list[BaseSchedulerNode]:
+    """Return the nodes of a schedule after fusing small ones of equal sizes."""
+    groups: dict[Any, list[tuple[int, BaseSchedulerNode]]] = defaultdict(list)
+    for position, node in enumerate(nodes):
+        size = elements(node)
+        if size is not None and size <= MAX_ELEMENTS:
+            groups[node.group].append((position, node))
+    fused = OrderedSet(nodes)
+    for group in groups.values():
+        found: list[tuple[int, BaseSchedulerNode]] = []  # the latest kernels, with the position of their first node
+        for position, node in group:
+            for i, (start, other) in enumerate(found):
+                is_near = position - start <= MAX_DISTANCE or (is_unused(node) and is_unused(other))
+                if is_near and can_join(scheduler, other, node):
+                    found[i] = start, scheduler.fuse_two_nodes(other, node, fused)
+                    break
+            else:
+                found = [*found[-MAX_KERNELS + 1 :], (position, node)]
+    if len(fused) == len(nodes):
+        return list(nodes)
+    return scheduler.topological_sort_schedule(sorted(fused, key=lambda node: node.min_order))
+
+
+def install() -> None:
+    """Fuse small nodes after Inductor's own fusions."""
+    previous = Scheduler.fuse_nodes
+
+    @functools.wraps(previous)
+    def fuse(self: Scheduler, nodes: list[BaseSchedulerNode]) -> list[BaseSchedulerNode]:
+        return fuse_small(self, previous(self, nodes))
+
+    Scheduler.fuse_nodes = fuse
