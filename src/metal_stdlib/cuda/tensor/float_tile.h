@@ -21,12 +21,12 @@ struct float_tile {
   static constexpr unsigned kPitch = BY_TMA ? 128 : 144, kBytes = W * kPitch;
   typedef row_offsets<BY_TMA> offsets;
 
-  // Returns the address of a float of the tile. `offset` is the offset of its row.
+  // Returns where four floats of a row start in it. `offset` is the offset of the row.
+  static MPSX_FN unsigned chunk_offset(unsigned row, unsigned chunk, unsigned offset) {
+    return BY_TMA ? (chunk ^ (row & 7)) << 4 : chunk * 16 + offset;
+  }
   static MPSX_FN unsigned address(unsigned tile, unsigned row, unsigned column, unsigned offset) {
-    if constexpr (BY_TMA)
-      return tile + row * kPitch + ((column / 4 ^ (row & 7)) << 4) + column % 4 * 4;
-    else
-      return tile + row * kPitch + column * 4 + offset;
+    return tile + row * kPitch + column % 4 * 4 + chunk_offset(row, column / 4, offset);
   }
   // Loads floats chunk * 4 to chunk * 4 + 3 of a row.
   static MPSX_FN word4 load_chunk(unsigned tile, unsigned row, unsigned chunk, unsigned offset) {

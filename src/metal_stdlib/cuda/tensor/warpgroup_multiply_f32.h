@@ -76,9 +76,11 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
       } else {  // each warp transposes a block of 32 columns and 4 steps of k
         const unsigned x = unsigned(thread / 32 + i * kWarps), lane = unsigned(thread) & 31u;
         n = x / 8 * 32 + lane, c = x % 8;
-        const unsigned row = x / 8 * 32 + c * 4;
+        const unsigned from = raw + (x / 8 * 32 + c * 4) * right_tile::kPitch + lane % 4 * 4;
 #pragma unroll
-        for (unsigned k = 0; k < 4; ++k) v[k] = load_shared(right_tile::address(raw, row + k, lane, offsets.get(k)));
+        for (unsigned k = 0; k < 4; ++k)
+          v[k] = load_shared(from + k * right_tile::kPitch +
+                             right_tile::chunk_offset(c * 4 + k, lane / 4, offsets.get(k)));
       }
       word4 high, low;
 #pragma unroll
@@ -116,7 +118,9 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
   template <int PART>
   static MPSX_FN void prepare(unsigned memory, const raw_offsets& offsets, unsigned tile, int thread,
                               unsigned (&high)[4][4], unsigned (&low)[4][4]) {
-    const unsigned raw = raw_tile(memory, tile), to = split_tile(memory, tile);
+    unsigned raw = raw_tile(memory, tile), to = split_tile(memory, tile);
+    // Hides how the addresses depend on `tile`. LLVM would compute each address from it, instead of adding constants.
+    __asm__("" : "+r"(raw), "+r"(to));
     if constexpr (PART == 0) {
       mbarrier_wait(full(memory, tile), tile / kStages & 1);
       if (tile >= unsigned(kSplits)) mbarrier_wait(used(memory, tile), (tile / kSplits - 1) & 1);
