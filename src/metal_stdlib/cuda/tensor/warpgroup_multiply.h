@@ -27,7 +27,7 @@ struct warpgroup_shape {
   // Without TMA, use two tiles and one buffer of raw rows, or two buffers if they fit.
   static constexpr int kRaws = 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
   static constexpr unsigned kTmaBytes = reserved_bytes(kFirstStage + kStages * kStageBytes),
-                            kMaxBytes = reserved_bytes(kFirstStage + kMaxStages * kStageBytes),
+                            kMaxBytes = kMaxStages > kStages ? kFirstStage + kMaxStages *kStageBytes : kTmaBytes,
                             kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
   static MPSX_FN unsigned stages() {
