@@ -14,10 +14,22 @@ from torch._inductor.codegen.mps import MetalKernel
 MIN_ADJACENT = 32  # threads of a SIMD group
 
 
-class CoalescedKernel(MetalKernel):
-    """A MetalKernel whose accesses are coalesced where its index variables permit."""
+class CallAwareKernel(MetalKernel):
+    """A MetalKernel that knows when its call is emitted, so that active_range_trees() can return other dimensions."""
 
     _in_call = False
+
+    def call_kernel(self, *args: Any, **kwargs: Any) -> None:
+        """Emit the call."""
+        self._in_call = True
+        try:
+            super().call_kernel(*args, **kwargs)
+        finally:
+            self._in_call = False
+
+
+class CoalescedKernel(CallAwareKernel):
+    """A MetalKernel whose accesses are coalesced where its index variables permit."""
 
     def codegen_kernel(self, *args: Any) -> str:
         """Emit the kernel."""
@@ -28,16 +40,9 @@ class CoalescedKernel(MetalKernel):
                 text = text.replace(f"auto {name} = thread_pos.{old};", f"auto {name} = thread_pos.{new};")
         return text
 
-    def call_kernel(self, *args: Any, **kwargs: Any) -> None:
-        """Emit the call, with the sizes in the order of the kernel's thread positions."""
-        self._in_call = True
-        try:
-            super().call_kernel(*args, **kwargs)
-        finally:
-            self._in_call = False
-
     def active_range_trees(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Return the index variables. While a call is emitted, start with the one of adjacent threads."""
+        """Return the index variables. While a call is emitted, start with the one of adjacent threads, as the kernel's
+        thread positions do."""
         trees = super().active_range_trees(*args, **kwargs)
         return trees[::-1] if self._in_call and self._last_is_adjacent() else trees
 

@@ -19,6 +19,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv
 
 from .choices import processors
+from .coalescing import CallAwareKernel
 from .nesting import known, loop
 from .reductions import SIMD_WIDTH, Reduction, Shape, group_thread, scratch
 from .rows import MAX_THREADS, REGISTERS, RowKernel
@@ -56,10 +57,8 @@ def reduces_columns(features: Any) -> bool:
     return columns > rows
 
 
-class ColumnKernel(RowKernel):
+class ColumnKernel(CallAwareKernel, RowKernel):
     """A MetalKernel that reduces a tile of columns per threadgroup."""
-
-    _in_call = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -89,16 +88,9 @@ class ColumnKernel(RowKernel):
         attribute = r"max_total_threads_per_threadgroup\(\d+\)"
         return re.sub(attribute, f"max_total_threads_per_threadgroup({self.shape.threads})", text)
 
-    def call_kernel(self, *args: Any, **kwargs: Any) -> None:
-        """Emit the call, with one threadgroup per tile."""
-        self._in_call = True
-        try:
-            super().call_kernel(*args, **kwargs)
-        finally:
-            self._in_call = False
-
     def active_range_trees(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Return the index variables. While a call is emitted, return the dimensions of the launch."""
+        """Return the index variables. While a call is emitted, return the dimensions of the launch, which has one
+        threadgroup per tile."""
         trees = super().active_range_trees(*args, **kwargs)
         if not self._in_call:
             return trees
