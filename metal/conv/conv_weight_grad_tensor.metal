@@ -83,9 +83,9 @@ inline Vec<float, V> sum_splits(device const float* from, uint count, ulong stri
 }
 
 // Adds the partial sums of a tile of channels and taps of one output, and transposes the tile in threadgroup memory,
-// because channels are adjacent in the sums but not in most weights. Each thread adds V adjacent channels of one of
-// several parts of the splits. The blocks off the diagonal of a matrix of several groups are not read. Grid: (tiles of
-// channels x outputs, tiles of taps).
+// because channels are adjacent in the sums but not in most weights. The threads divide the splits into parts, and each
+// thread adds V adjacent channels of one part. Skips the zero blocks of a matrix that combines several groups. Grid:
+// (tiles of channels x outputs, tiles of taps).
 template <typename T, uint V>
 kernel void conv_weight_grad_reduce_tensor(device T* out [[buffer(0)]], device const float* partials [[buffer(1)]],
                                            device const T* grad [[buffer(2)]], device const T* source [[buffer(3)]],

@@ -34,7 +34,7 @@ MAX_STRIPS = 16  # rows that a thread keeps in registers
 
 
 class Launch(NamedTuple):
-    """A dimension of the launch, in place of an index variable."""
+    """One dimension of a launch. The call of the kernel has these instead of its index variables."""
 
     numel: sympy.Expr
     is_reduction: bool

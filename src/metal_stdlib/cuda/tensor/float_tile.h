@@ -11,8 +11,8 @@ struct row_offsets {
 };
 
 // A tile of W rows (or columns) and 32 steps of k. Each row of the tile has 32 floats along the operand's contiguous
-// dimension. If K_MAJOR, this dimension is k, and the tile has W rows. Otherwise, it has W / 32 boxes with 32 rows
-// each, one for every step of k.
+// dimension. If K_MAJOR, this dimension is k, and the tile has W rows. Otherwise, it consists of W / 32 boxes. A box
+// has one row for every step of k.
 //
 // TMA swizzles the 16-byte chunks of a row if BY_TMA. Otherwise, threads copy the aligned 16-byte chunks that contain a
 // row, at most nine, so that rows of any alignment can be copied 16 bytes at a time.
@@ -58,24 +58,15 @@ struct float_tile {
   }
 
   template <class X>
-  static MPSX_FN bool in_shared(const X& source) {
-    return __nvvm_isspacep_shared(source.mpsx_data());
-  }
-  // Returns whether copy() copies the floats of `source` in chunks.
-  template <class X>
-  static MPSX_FN bool has_chunks(const X& source) {
-    return source.get_stride(0) == 1 && !in_shared(source);
-  }
-  template <class X>
   static MPSX_FN offsets offsets_of(const X& source) {
-    if (BY_TMA || !has_chunks(source)) return {};
+    if (BY_TMA || !has_device_rows(source)) return {};
     return {unsigned((unsigned long)source.mpsx_data()), unsigned(source.get_stride(1)) * 4};
   }
   // Copies the tile that starts at step k from a tensor with any strides. The copies are complete when the preceding
   // cp.async instructions are.
   template <int THREADS, class X>
   static MPSX_FN void copy(unsigned to, const X& source, int k, int thread) {
-    if (has_chunks(source))
+    if (has_device_rows(source))
       copy_chunks<THREADS>(to, source, k, thread);
     else
       copy_floats<THREADS>(to, source, k, thread);

@@ -87,7 +87,7 @@ class staged_tiles {
   template <class X>
   static MPSX_FN matrix_map map(const X& source) {
     return {source.mpsx_data(),
-            is_half_type<T> ? map_type::float16 : map_type::bfloat16,
+            map_type_of<T>,
             {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
             (unsigned long)(source.get_stride(1)) * sizeof(T),
             {64, ROWS}};

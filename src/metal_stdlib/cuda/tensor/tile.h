@@ -23,9 +23,8 @@ struct operand_tile {
 
   template <class X>
   static MPSX_FN matrix_map map(const X& source) {
-    const map_type type = is_half_type<T> ? map_type::float16 : map_type::bfloat16;
     return {source.mpsx_data(),
-            type,
+            map_type_of<T>,
             {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
             (unsigned long)(source.get_stride(1)) * sizeof(T),
             {64, unsigned(kRows)}};

@@ -4,6 +4,10 @@
 namespace mpsx {
 // The element types of tensor maps, numbered like tensormap.replace .elemtype (PTX ISA).
 enum class map_type { uint8 = 0, float16 = 6, float32 = 7, bfloat16 = 10 };
+template <class T>
+constexpr map_type map_type_of = is_half_type<T>     ? map_type::float16
+                                 : is_bfloat_type<T> ? map_type::bfloat16
+                                                     : map_type::float32;
 
 // A matrix for which to build a tensor map. Extents are in elements, innermost first. The stride is in bytes.
 struct matrix_map {
@@ -61,12 +65,21 @@ MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
 }
 #undef MPSX_REPLACE
 #undef MPSX_REPLACE_CONSTANT
+template <class X>
+MPSX_FN bool in_shared(const X& source) {
+  return __nvvm_isspacep_shared(source.mpsx_data());
+}
+// Returns whether the rows of the tensor are contiguous in device memory.
+template <class X>
+MPSX_FN bool has_device_rows(const X& source) {
+  return source.get_stride(0) == 1 && !in_shared(source);
+}
 // Returns whether TMA can read the tensor. The rows must be 16-byte aligned, and the tensor must not be empty.
 template <class X>
 MPSX_FN bool tma_can_read(const X& source) {
   const unsigned long pitch = (unsigned long)(source.get_stride(1)) * sizeof(typename X::value_type);
-  return ((unsigned long)source.mpsx_data() | pitch) % 16 == 0 && source.get_stride(0) == 1 &&
-         source.get_extent(0) > 0 && source.get_extent(1) > 0 && source.get_stride(1) > 0;
+  return ((unsigned long)source.mpsx_data() | pitch) % 16 == 0 && has_device_rows(source) && source.get_extent(0) > 0 &&
+         source.get_extent(1) > 0 && source.get_stride(1) > 0;
 }
 // Makes a map that a warp has published visible to subsequent loads.
 MPSX_FN void acquire_map(const void* map) {
@@ -110,6 +123,11 @@ MPSX_FN unsigned claim_map_slot() {
 MPSX_FN void release_map_slot(unsigned slot) {
   unsigned* const claimed = (unsigned*)&claimed_slots[slot / kMapSlots];
   __atomic_fetch_and(claimed, ~(1u << slot % kMapSlots), __ATOMIC_RELEASE);
+}
+// Returns a slot. Claims it unless the threadgroup has the multiprocessor to itself.
+MPSX_FN unsigned take_map_slot(bool owns_processor) {
+  if (owns_processor) return unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors * kMapSlots;
+  return claim_map_slot();
 }
 MPSX_FN char* map_slot(unsigned slot) { return (char*)map_memory + slot * kMapBytes; }
 }  // namespace mpsx

@@ -116,12 +116,6 @@ struct warpgroup_multiplier {
     walk.next();
   }
 
-  // Returns a slot for a map. Claims it unless the threadgroup has the multiprocessor to itself.
-  static MPSX_FN unsigned take_slot() {
-    if constexpr (shape::kOwnsProcessor) return unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors * kMapSlots;
-    return claim_map_slot();
-  }
-
   // Writes the tensor maps of A, in warp 0, and of B, in warp 1, and initializes the mbarriers in warp 2. Returns the
   // warp's map in warps 0 and 1. Sets `slot` to where it is.
   template <class Init>
@@ -130,7 +124,7 @@ struct warpgroup_multiplier {
     const int lane = thread % 32, warp = thread / 32;
     const unsigned new_map = memory + shape::kMaps + unsigned(warp) * 128;
     if (warp < 2) {
-      if (lane == 0) slot = take_slot();
+      if (lane == 0) slot = take_map_slot(shape::kOwnsProcessor);
       build_map(new_map, warp == 0 ? left : right);
     } else if (warp == 2) {
       if (lane == 0) {
@@ -199,7 +193,7 @@ struct warpgroup_multiplier {
   static MPSX_FN void run_copies(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory,
                                  int thread, int tiles, bool first) {
     constexpr int kRaws = shape::kRaws;
-    const bool left_runs = is_contiguous(left), right_runs = is_contiguous(right);
+    const bool left_runs = has_device_rows(left), right_runs = has_device_rows(right);
     const unsigned raws = memory + 2 * shape::kStageBytes;
     const auto copy = [&](int t) __attribute__((always_inline)) {
       const unsigned raw = raws + unsigned(t % kRaws) * shape::kRawBytes;
@@ -230,10 +224,6 @@ struct warpgroup_multiplier {
     hold(sums);
     __syncthreads();
   }
-  template <class X>
-  static MPSX_FN bool is_contiguous(const X& source) {
-    return source.get_stride(0) == 1 && !__nvvm_isspacep_shared(source.mpsx_data());
-  }
 };
 
 // Copies each wgmma's accumulators to a local array, which LLVM keeps in registers, while f(block) computes.
@@ -258,9 +248,8 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
   const unsigned memory = staging_memory<Scope, M::shape::kBytes, M::shape::kMaxBytes>();
   const single_product product = {depth_of<D>(left, right)};
   const int tiles = tile_walk<single_product, 64>::tiles(product);
-  const bool in_memory = !__nvvm_isspacep_shared(left.mpsx_data()) && !__nvvm_isspacep_shared(right.mpsx_data());
   with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
-    if (in_memory && tiles > 0 && tma_can_read(left) && tma_can_read(right))
+    if (tiles > 0 && tma_can_read(left) && tma_can_read(right))
       M::run_tma(left, right, product, block, memory, M::shape::stages(), thread, tiles, !D.mpsx_accumulates());
     else if (tiles > 0)
       M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());

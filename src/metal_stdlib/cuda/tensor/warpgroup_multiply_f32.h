@@ -143,8 +143,7 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
     const unsigned slots = shape::slots(memory);
     unsigned slot = 0;
     if (BY_TMA && warp < 2) {
-      if (lane == 0)
-        slot = kOwnsProcessor ? unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors * kMapSlots : claim_map_slot();
+      if (lane == 0) slot = take_map_slot(kOwnsProcessor);
       slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
       char* const to = map_slot(slot) + warp * 128;
       if (warp == 0)
@@ -185,7 +184,7 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
       } else {
         left_tile::template copy<kThreads>(to, left, int(tile) * shape::kDepth, thread);
         right_tile::template copy<kThreads>(to + left_tile::kBytes, right, int(tile) * shape::kDepth, thread);
-        if (left_tile::in_shared(left) || right_tile::in_shared(right)) {
+        if (in_shared(left) || in_shared(right)) {
           __asm__ volatile("cp.async.wait_all;" ::: "memory");
           mbarrier_arrive(barrier);
         } else {
@@ -306,8 +305,7 @@ MPSX_FN void tf32_warpgroup_multiply(const A& left, const B& right, const Steps&
   float start[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) start[i] = sums[i];
-  const bool in_memory = !__nvvm_isspacep_shared(left.mpsx_data()) && !__nvvm_isspacep_shared(right.mpsx_data());
-  if (!metal::is_same_v<Steps, single_product> || (in_memory && tma_can_read(left) && tma_can_read(right)))
+  if (!metal::is_same_v<Steps, single_product> || (tma_can_read(left) && tma_can_read(right)))
     by_tma::run(left, right, steps, sums, memory, thread, unsigned(tiles));
   else
     by_copies::run(left, right, steps, sums, memory, thread, unsigned(tiles));

@@ -42,7 +42,7 @@ struct window_multiplier {
     return pitch % 64 == 0 && count * pitch == depth && count <= kMaxTaps ? count : 1;
   }
 
-  // The mbarriers of the windows, and of the tiles of the right matrix.
+  // Each window and each tile of the right matrix has two mbarriers, which say whether it is full or empty.
   static MPSX_FN unsigned barrier(unsigned memory, unsigned i) { return memory + shape::kBarriers + i * 8; }
   static MPSX_FN unsigned full_window(unsigned memory, unsigned i) { return barrier(memory, i); }
   static MPSX_FN unsigned empty_window(unsigned memory, unsigned i) { return barrier(memory, kWindows + i); }
@@ -92,7 +92,7 @@ struct window_multiplier {
                           unsigned memory, int thread, int tiles) {
     const int lane = thread % 32, warp = thread / 32, pitch = int(left.get_stride(1)), windows = tiles / taps;
     const matrix_map window_map = {left.mpsx_data(),
-                                   is_half_type<T> ? map_type::float16 : map_type::bfloat16,
+                                   map_type_of<T>,
                                    {unsigned(pitch), unsigned(left.get_extent(1)) + unsigned(taps) - 1},
                                    (unsigned long)pitch * sizeof(T),
                                    {64, kRows / kBoxes}};
