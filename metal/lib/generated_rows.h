@@ -38,27 +38,54 @@ inline void store_elements(device T* to, Vec<T, N> values, bool aligned) {
   MPSX_UNROLL for (uint i = 0; i < N; ++i) to[i] = values.v[i];
 }
 
-// Reduces N adjacent columns per thread. The threads of a row of the tile are LANES, a power of two, and the threads of
-// the threadgroup are another one. Every thread gets the results of its columns. `scratch` needs N * LANES elements for
-// each SIMD group, or for each row if a row has more threads than a SIMD group.
-template <typename Combine, uint N, uint LANES, typename T>
-inline void reduce_columns(thread T* values, threadgroup T* scratch, GroupThread g) {
-  for (uint distance = min(g.width, g.count) / 2; distance >= LANES; distance /= 2) {
-    MPSX_UNROLL for (uint j = 0; j < N; ++j) {
-      values[j] = Combine::apply(values[j], shuffle_xor(values[j], ushort(distance)));
+// Reduces N adjacent columns per thread. N, LANES (the threads of a row of the tile), and THREADS (of the threadgroup)
+// are powers of two. Every thread gets the results of its columns. `scratch` needs N * LANES elements for each SIMD
+// group, or for each row if a row has more threads than a SIMD group.
+template <typename Combine, uint N, uint LANES, uint THREADS, typename T>
+inline void reduce_columns(thread T* values, threadgroup T* scratch, uint index) {
+  constexpr uint kWidth = THREADS < 32 ? THREADS : 32, kRows = kWidth > LANES ? kWidth / LANES : 1;
+  constexpr uint kTogether = kRows * LANES, kParts = THREADS / kTogether, kColumns = N * LANES;
+  constexpr uint kKept = N > kRows ? N / kRows : 1;
+  if (THREADS == LANES) return;
+  // Lanes with the same columns exchange halves of their results until each has N / kRows columns.
+  uint first = 0;
+  bool is_copy = false;
+  MPSX_UNROLL for (uint distance = kTogether / 2; distance >= LANES; distance /= 2) {
+    const bool is_upper = (index & distance) != 0;
+    const uint kept = N * distance / kTogether;
+    MPSX_UNROLL for (uint j = 0; j < N / 2; ++j) {
+      if (j < kept && is_upper) {
+        const T low = values[j];
+        values[j] = values[kept + j];
+        values[kept + j] = low;
+      }
+      if (j < kept) values[j] = Combine::apply(values[j], shuffle_xor(values[kept + j], ushort(distance)));
+    }
+    if (kept == 0) values[0] = Combine::apply(values[0], shuffle_xor(values[0], ushort(distance)));
+    is_copy = is_copy || (kept == 0 && is_upper);
+    first += is_upper ? kept : 0;
+  }
+  // Each part has its columns rotated, so that the lanes below access different banks.
+  const uint column = index % LANES, part = index / kTogether;
+  if (!is_copy) {
+    MPSX_UNROLL for (uint j = 0; j < kKept; ++j) {
+      scratch[part * kColumns + ((first + j) * LANES + column + part) % kColumns] = values[j];
     }
   }
-  const uint together = max(min(g.width, g.count), uint(LANES)), parts = g.count / together;
-  if (parts == 1 && together == LANES) return;
-  const uint column = g.index % LANES, part = g.index / together;
-  if (g.index % together < LANES) {
-    MPSX_UNROLL for (uint j = 0; j < N; ++j) scratch[(part * N + j) * LANES + column] = values[j];
-  }
   tg_barrier();
-  MPSX_UNROLL for (uint j = 0; j < N; ++j) {
-    T value = scratch[j * LANES + column];
-    for (uint i = 1; i < parts; ++i) value = Combine::apply(value, scratch[(i * N + j) * LANES + column]);
-    values[j] = value;
+  if (kParts > 1) {
+    // The lanes of a SIMD group, one per part, reduce a column. The lane of part 0 alone accesses the result's element.
+    for (uint base = 0; base < kColumns; base += THREADS / kParts) {
+      const uint of = base + index / kParts, from = index % kParts;
+      T value = values[0];
+      if (of < kColumns) value = scratch[from * kColumns + (of + from) % kColumns];
+      MPSX_UNROLL for (uint distance = kParts / 2; distance > 0; distance /= 2) {
+        value = Combine::apply(value, shuffle_xor(value, ushort(distance)));
+      }
+      if (from == 0 && of < kColumns) scratch[of] = value;
+    }
+    tg_barrier();
   }
+  MPSX_UNROLL for (uint j = 0; j < N; ++j) values[j] = scratch[j * LANES + column];
   tg_barrier();
 }

@@ -21,8 +21,8 @@ from torch.utils._sympy.functions import FloorDiv
 from .choices import processors
 from .coalescing import CallAwareKernel
 from .nesting import known, loop
-from .reductions import SIMD_WIDTH, Reduction, Shape, group_thread, scratch
-from .rows import MAX_THREADS, REGISTERS, RowKernel
+from .reductions import SIMD_WIDTH, Reduction, Shape, scratch
+from .rows import MAX_THREADS, RowKernel
 from .vectors import replaced
 
 THREADS = 256  # at least, if there are enough rows or columns for the device's cores
@@ -31,6 +31,9 @@ SEGMENT_THREADS = 8  # at least, in a row of a tile: 128 bytes if vectors have 1
 MAX_VECTOR = 8
 LOADS = 8  # vectors that a thread loads at once
 MAX_STRIPS = 16  # rows that a thread keeps in registers
+CORE_REGISTERS = 65536  # 32-bit registers of a core, shared by its threads
+MAX_REGISTERS, OTHER_REGISTERS = 128, 24  # per thread: at most, and for neither vectors nor results
+WORDS = {"long": 2, "Moments": 3, "Indexed<int>": 3, "Indexed<long>": 4}  # of results, otherwise 1
 
 
 class Launch(NamedTuple):
@@ -123,29 +126,41 @@ class ColumnKernel(CallAwareKernel, RowKernel):
         """Choose the number of columns and rows of a tile that are loaded at once."""
         size, self.conditions = self._vector_size()
         rows, columns = self.row.numel, self.columns.numel
-        loads = sum(not access.is_store for access in self.vectors)
-        batch = max(1, min(4, LOADS // max(1, loads)))
+        loads = [access for access in self.vectors if not access.is_store]
         segment = max(SEGMENT_THREADS, SIMD_WIDTH // size)  # narrow vectors need more threads to fill a cache line
         if known(columns):
             segment = min(segment, power_of_two(-(-int(columns) // size)))
         down = THREADS // segment
         if known(rows):
-            down = min(power_of_two(-(-int(rows) // MIN_ROWS)), MAX_THREADS // segment)
+            limit = MAX_THREADS if self._result_registers(size) <= OTHER_REGISTERS // 2 else MAX_THREADS // 2
+            down = min(power_of_two(-(-int(rows) // MIN_ROWS)), limit // segment)
         self.lanes = max(THREADS // down, segment)
         if known(columns):
             self.lanes = min(self.lanes, power_of_two(-(-int(columns) // size)))
             while self.lanes > segment and self.lanes * size * processors() > columns:
                 self.lanes //= 2  # fewer threads in more threadgroups
+        while known(rows) and down < rows and self.lanes * down < THREADS:
+            down *= 2
         self.down = down
         threads = self.lanes * down
+        several = not known(columns) or columns > self.lanes * size * processors()  # threadgroups per core
+        streams = several and not any(access.is_store for access in self.vectors)  # needs each element once
+        registers = min(MAX_REGISTERS, CORE_REGISTERS // (MAX_THREADS if streams else threads))
+        registers -= OTHER_REGISTERS + self._result_registers(size)
+        strip = sum(-(-size * access.dtype.itemsize // 4) for access in loads)
+        batch = max(1, min(LOADS // max(1, len(loads)), registers // max(1, strip)))
         if not known(rows):
             return Shape(size, threads, batch, False, False)
         strips = -(-int(rows) // down)
-        registers = strips * sum(-(-size * a.dtype.itemsize // 4) for a in self.vectors if not a.is_store)
-        once = registers <= REGISTERS and strips <= MAX_STRIPS
+        once = strips * strip <= registers and strips <= MAX_STRIPS
         batch = strips if once else batch
         fills_tiles = known(columns) and int(columns) % (self.lanes * size) == 0
         return Shape(size, threads, batch, once, fills_tiles and int(rows) % (down * batch) == 0)
+
+    def _result_registers(self, size: int) -> int:
+        """Return the number of registers per thread for results, and for vectors that are the same for all rows."""
+        loaded = sum(size * access.dtype.itemsize // 4 for access in self.contiguous if not access.is_store)
+        return loaded + size * sum(WORDS.get(r.kind, 1) for r in self.reductions.values())
 
     def _threads(self) -> Iterator[str]:
         """Yield the definitions of the thread's rows and columns."""
@@ -153,7 +168,6 @@ class ColumnKernel(CallAwareKernel, RowKernel):
         numel = str(columns.numel) if known(columns.numel) else f"{kind}({columns.prefix}numel)"
         yield f"const uint group_index = {self.row.name};"
         yield f"const uint row_thread = group_index / {self.lanes}, row_threads = {self.down};"
-        yield from group_thread("column_group", "group_index", str(self.shape.threads))
         yield f"const {kind} first = {kind}(tile * {self.lanes} + group_index % {self.lanes}) * {self.shape.vector};"
         yield f"const bool has_columns = first < {numel};"
         for entry in self._entries():
@@ -215,8 +229,8 @@ class ColumnKernel(CallAwareKernel, RowKernel):
 
     def _combine_threads(self, code: IndentedBuffer, r: Reduction) -> None:
         """Emit the reduction of the results of threads with the same columns."""
-        code.writeline(f"reduce_columns<{r.combine}, {self.shape.vector}, {self.lanes}>"
-                       f"(partial_{r.result}, {scratch(r.kind)}, column_group);")  # fmt: skip
+        code.writeline(f"reduce_columns<{r.combine}, {self.shape.vector}, {self.lanes}, {self.shape.threads}>"
+                       f"(partial_{r.result}, {scratch(r.kind)}, group_index);")  # fmt: skip
         self.finished.append(r)
 
     def _store_once(self, code: IndentedBuffer, lines: Sequence[Any]) -> None:

@@ -97,7 +97,7 @@ def library_source(sources: list[Source]) -> str:
             *(f"#include <c10/metal/{header}.h>\n" for header in sorted(headers)),
             *(['#include "lib/vec.h"\n'] if any(source.vector_size > 1 for source in sources) else []),
             *([f'#include "{checks.HEADER}"\n'] if any("IndexRange" in source.text for source in sources) else []),
-            *([f'#include "{rows.HEADER}"\n'] if any("GroupThread" in source.text for source in sources) else []),
+            *([f'#include "{rows.HEADER}"\n'] if any("row_thread" in source.text for source in sources) else []),
             tables.source(sorted(functions)), *(source.text for source in sources)]  # fmt: skip
     return "".join(text)
 
