@@ -1,5 +1,5 @@
-"""PyTorch's choices that differ on mpsx: between fused and separate kernels on drivers that run one thread per
-threadgroup, and when to split reductions on the others."""
+"""PyTorch's choices that differ on mpsx: the layout of convolutions, between fused and separate kernels on drivers that
+run one thread per threadgroup, and when to split reductions on the others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch._inductor import config, lowering
 from torch._inductor.choices import InductorChoices
 from torch._inductor.fx_passes import post_grad
+from torch._inductor.graph import GraphLowering
 
 from .. import _runtime
 from .lanes import runs_loops
@@ -91,8 +92,25 @@ def _split_reductions() -> None:
     InductorChoices.reduction_split_factor = staticmethod(choose)
 
 
+def _keep_convolution_layouts() -> None:
+    """Keep the layouts of the model's convolutions. PyTorch would convert them to channels-last format, in which our
+    kernels are not faster."""
+    previous = GraphLowering.decide_layout_opt
+    convolution = torch.ops.aten.convolution.default
+
+    @functools.wraps(previous)
+    def decide(gm: torch.fx.GraphModule, **kwargs: Any) -> bool:
+        inputs = [node.args[0] for node in gm.graph.nodes if node.target is convolution]
+        if any(x.meta["val"].device.type == "mpsx" for x in inputs) and not config.force_layout_optimization:
+            return False
+        return previous(gm, **kwargs)
+
+    GraphLowering.decide_layout_opt = staticmethod(decide)
+
+
 def install() -> None:
     """Wrap PyTorch's functions."""
+    _keep_convolution_layouts()
     if hasattr(InductorChoices, "reduction_split_factor"):
         _split_reductions()
     _copy_cat_inputs()

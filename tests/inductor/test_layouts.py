@@ -1,0 +1,46 @@
+"""Compiled convolutions keep the layout of the model's tensors."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
+
+CHANNELS = 72  # Inductor keeps the layout of convolutions of fewer channels while training
+
+
+def strides(x: torch.Tensor, train: bool) -> set[str]:
+    """Compare a compiled model with the eager one. Return the strides of its convolutions' channels."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Conv2d(16, CHANNELS, 3, padding=1), nn.BatchNorm2d(CHANNELS), nn.ReLU(),
+                          nn.Conv2d(CHANNELS, CHANNELS, 3)).to("mpsx").train(train)  # fmt: skip
+    want = model(x)
+    out, (code, *_) = run_and_get_code(torch.compile(model), x)
+    torch.testing.assert_close(out, want)
+    assert out.stride() == want.stride()
+    sizes = rf"\(2, {CHANNELS}, \d+, \d+\)"
+    return set(re.findall(rf"assert_size_stride\(buf\d+, {sizes}, \(\d+, (\d+),.*convolution", code))
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_convolutions(train: bool) -> None:
+    """Convolutions stay in channels-first or channels-last format, unless the user forces Inductor's layout."""
+    x = torch.randn(2, 16, 9, 9, device="mpsx")
+    assert strides(x, train) == {"81", "49"}
+    assert strides(x.to(memory_format=torch.channels_last), train) == {"1"}
+    with config.patch(force_layout_optimization=True):
+        assert strides(x, train) == {"1"}
+
+
+def test_other_devices() -> None:
+    """The CPU's convolutions have the layout that Inductor chooses."""
+    torch._dynamo.reset()
+    model, x = nn.Conv2d(16, CHANNELS, 3), torch.randn(2, 16, 9, 9)
+    with torch.no_grad():
+        _, (code, *_) = run_and_get_code(torch.compile(model), x)
+    assert "(1296, 1, 144, 16)" in code
