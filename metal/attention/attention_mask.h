@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention/attention_math.h"
+#include "lib/threadgroup.h"
 
 enum : uint {
   kMaskVisible = 0x0f,  // a bit per quarter, in row-major order: some element is not -inf
@@ -51,22 +52,25 @@ inline MaskTiles<ROWS, COLUMNS, ROWS_ARE_QUERIES> mask_tiles(device const uchar*
           p.has_mask_tiles != 0};
 }
 
-// Scales S to the unit of exp2(), hides elements, and adds the mask if READS_MASK. There are no branches, so that many
-// loads are in flight: hidden elements load the nearest one that exists.
+// Scales S to the unit of exp2(), hides elements, and adds the mask if READS_MASK. There are no branches, so that half
+// of the loads are in flight: hidden elements load the nearest one that exists.
 template <bool ROWS_ARE_QUERIES, bool READS_MASK, typename Matrix, typename M>
 METAL_FUNC void scale_scores(thread Matrix& S, uint row, uint column, device const M* mask,
                              constant AttentionParams& p) {
   const uint query_start = ROWS_ARE_QUERIES ? row : column, key_start = ROWS_ARE_QUERIES ? column : row;
   const int last_query = int(p.q_len - 1 - query_start), last_key = int(p.kv_len - 1 - key_start);
   mask += long(query_start) * p.mask_row + key_start;
+  const float factor = p.scale * M_LOG2E_F;
   MPSX_UNROLL
   for (ushort i = 0; i < S.get_capacity(); ++i) {
     const auto at = S.get_multidimensional_index(i);
     const int query = int(at[ROWS_ARE_QUERIES ? 1 : 0]), key = int(at[ROWS_ARE_QUERIES ? 0 : 1]);
+    // All loads at once would need too many registers, so let the compiler move them no further than this.
+    if (READS_MASK && i == S.get_capacity() / 2) sg_barrier();
     const bool visible = is_visible(query_start + uint(query), key_start + uint(key), p);
-    float score = S[i] * p.scale;
-    if (READS_MASK) score += float((mask + long(min(query, last_query)) * p.mask_row)[min(key, last_key)]);
-    S[i] = visible ? score * M_LOG2E_F : -INFINITY;
+    float bias = 0.0f;
+    if (READS_MASK) bias = float((mask + long(min(query, last_query)) * p.mask_row)[min(key, last_key)]);
+    S[i] = visible ? fma(S[i], factor, bias * M_LOG2E_F) : -INFINITY;
   }
 }
 // Scales S and adds the mask to a tile inside the matrix that hides nothing. Rows of the mask are aligned. Loads two
@@ -75,6 +79,7 @@ template <bool ROWS_ARE_QUERIES, typename Matrix, typename M>
 METAL_FUNC void add_whole_mask(thread Matrix& S, uint row, uint column, device const M* mask,
                                constant AttentionParams& p) {
   mask += long(ROWS_ARE_QUERIES ? row : column) * p.mask_row + (ROWS_ARE_QUERIES ? column : row);
+  const float factor = p.scale * M_LOG2E_F;
   vec<M, 2> pair = vec<M, 2>(M(0));
   MPSX_UNROLL
   for (ushort i = 0; i < S.get_capacity(); ++i) {
@@ -88,17 +93,21 @@ METAL_FUNC void add_whole_mask(thread Matrix& S, uint row, uint column, device c
       pair = *(device const vec<M, 2>*)from;
     else if (!(is_second && key % 2 == 1))
       pair = vec<M, 2>(*from);
-    S[i] = (S[i] * p.scale + float(is_second ? pair.y : pair.x)) * M_LOG2E_F;
+    S[i] = fma(S[i], factor, float(is_second ? pair.y : pair.x) * M_LOG2E_F);
   }
+}
+// Returns whether the scores of a tile need no more than a factor. A negative scale would turn each row's maximum into
+// its minimum.
+METAL_FUNC bool is_unmasked(bool all_visible, bool reads_mask, constant AttentionParams& p) {
+  return all_visible && !reads_mask && p.scale > 0.0f;
 }
 // Applies the mask. Returns the factor that converts S to the unit of exp2(): scale * log2(e), or 1 if the function has
 // already scaled S, which it does when it adds a mask or hides elements.
-template <bool ROWS_ARE_QUERIES, typename Matrix, typename T>
+template <bool ROWS_ARE_QUERIES, uint ROWS, typename Matrix, typename T>
 METAL_FUNC float mask_scores(thread Matrix& S, uint row, uint column, bool all_visible, bool reads_mask,
                              device const T* mask, constant AttentionParams& p) {
-  // A negative scale would turn each row's maximum into its minimum.
-  if (all_visible && !reads_mask && p.scale > 0.0f) return p.scale * M_LOG2E_F;
-  const bool is_whole = all_visible && p.mask_is_aligned && (!ROWS_ARE_QUERIES || row + kTileRows <= p.q_len);
+  if (is_unmasked(all_visible, reads_mask, p)) return p.scale * M_LOG2E_F;
+  const bool is_whole = all_visible && p.mask_is_aligned && (!ROWS_ARE_QUERIES || row + ROWS <= p.q_len);
   if (!reads_mask)
     scale_scores<ROWS_ARE_QUERIES, false>(S, row, column, mask, p);
   else if (is_whole && p.mask_is_float)

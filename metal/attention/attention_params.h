@@ -6,11 +6,12 @@ enum : uint32_t {
   kMaxHeadDim = 256,
   kAttentionThreads = 128,  // four SIMD groups
 };
-// A threadgroup of attention_tiles.h computes kTileRows rows of S (of S^T for dK and dV), 16 per SIMD group.
-enum : uint32_t {
-  kTileRows = 64,
-  kTileThreads = 128,
-};
+// The SIMD groups per threadgroup of attention_tiles.h. Each computes 16 rows of S (of S^T for dK and dV). For large
+// heads, twice as many share the tiles of the other operands, because loading them from L2 limits the speed.
+enum : uint32_t { kMaxTileRows = 128 };
+inline constexpr uint32_t attention_tile_simdgroups(bool backward, uint32_t head_dim) {
+  return backward && head_dim == 128 ? 8 : 4;
+}
 // Masks are classified in tiles of this many queries and keys (attention_mask.h). No attention kernel has larger tiles.
 enum : uint32_t { kMaskTile = 128 };
 // Rows per SIMD group. The registers that the accumulators need limit this number.

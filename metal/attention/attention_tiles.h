@@ -14,18 +14,26 @@
 
 using namespace mpp::tensor_ops;
 
-// A threadgroup computes kTileRows x COLUMNS scores at a time. Its right operands (K and V, for example) have BUFFERS
-// tiles each in threadgroup memory. The head dimension is padded with zeros to HEAD_DIM.
-template <typename T, uint HEAD_DIM, uint COLUMNS, uint BUFFERS>
+// A threadgroup computes 16 rows of scores per SIMD group, and COLUMNS columns at a time. Its right operands (K and V,
+// for example) have BUFFERS tiles each in threadgroup memory. With STAGES_ROWS, the left operands of the scores are
+// there, too. The head dimension is padded with zeros to HEAD_DIM.
+template <typename T, uint HEAD_DIM, uint COLUMNS, uint BUFFERS, uint SIMDGROUPS, bool STAGES_ROWS>
 struct AttentionTiles {
-  enum : uint { head_dim = HEAD_DIM, rows = kTileRows, columns = COLUMNS, buffers = BUFFERS };
-  typedef execution_simdgroups<int(kTileRows) / 16> Scope;
+  enum : uint {
+    head_dim = HEAD_DIM,
+    rows = 16 * SIMDGROUPS,
+    columns = COLUMNS,
+    buffers = BUFFERS,
+    row_buffers = STAGES_ROWS ? rows / COLUMNS : 0,
+    threads = 2 * rows,
+  };
+  typedef execution_simdgroups<int(SIMDGROUPS)> Scope;
   typedef matmul2d<matmul2d_descriptor(int(rows), int(COLUMNS), int(HEAD_DIM), false, true), Scope> Scores;
   typedef matmul2d<matmul2d_descriptor(int(rows), int(HEAD_DIM), int(COLUMNS), false, false, false,
                                        matmul2d_descriptor::mode::multiply_accumulate),
                    Scope>
       Accumulate;
-  typedef MPSX_STAGED_TILES<Scope, T, COLUMNS, HEAD_DIM, BUFFERS> Stages;
+  typedef MPSX_STAGED_TILES<Scope, T, COLUMNS, HEAD_DIM, BUFFERS + row_buffers> Stages;
 };
 
 // The rows of one head in device memory, starting at `row`.
@@ -44,7 +52,7 @@ template <typename Tiles, bool ROWS_ARE_QUERIES>
 struct KeptScores {
   enum : uint {
     queries = ROWS_ARE_QUERIES ? Tiles::rows : Tiles::columns,
-    words = (ROWS_ARE_QUERIES ? Tiles::columns : Tiles::rows) / 32,  // per query
+    words = (ROWS_ARE_QUERIES ? Tiles::columns : Tiles::rows) / 32,  // per query; the first words of all come first
     size = queries * words,
   };
   static METAL_FUNC void fill(threadgroup uint* kept, uint row, uint column, AttentionHead h,
@@ -57,7 +65,7 @@ struct KeptScores {
         uint bits = 0;
         MPSX_UNROLL
         for (uint k = 0; k < kBlocks; ++k) {
-          const PhiloxBlock r = dropout_bits(query + i / words, block + i % words * 8 + first + k, h, p);
+          const PhiloxBlock r = dropout_bits(query + i % queries, block + i / queries * 8 + first + k, h, p);
           const uint b = p.keep_bound;
           bits |= (uint(r.x <= b) | uint(r.y <= b) << 1 | uint(r.z <= b) << 2 | uint(r.w <= b) << 3) << 4 * k;
         }
@@ -73,7 +81,7 @@ struct KeptScores {
     for (ushort i = 0; i < S.get_capacity(); ++i) {
       const auto at = S.get_multidimensional_index(i);
       const uint query = uint(at[ROWS_ARE_QUERIES ? 1 : 0]), key = uint(at[ROWS_ARE_QUERIES ? 0 : 1]);
-      S[i] *= kept[query * words + key / 32] >> key % 32 & 1 ? p.keep_scale : 0.0f;
+      S[i] *= kept[key / 32 * queries + query] >> key % 32 & 1 ? p.keep_scale : 0.0f;
     }
   }
 };
@@ -127,7 +135,7 @@ struct OnlineSoftmax {
 };
 
 template <typename T, typename Tiles>
-[[max_total_threads_per_threadgroup(kTileThreads)]]
+[[max_total_threads_per_threadgroup(Tiles::threads)]]
 kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device T* Q [[buffer(2)]],
                             device T* K [[buffer(3)]], device T* V [[buffer(4)]], device const T* mask [[buffer(5)]],
                             device const uchar* mask_kinds [[buffer(6)]], constant AttentionParams& p [[buffer(7)]],
@@ -174,8 +182,8 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   stages.wait();
   if (p.has_dropout) Dropout::fill(kept + Dropout::size, q_start, next, h, p, g);
   scores.run(Q_tile, stages.tile(kTilesOfK, 0, K_rows.slice(0, int(first))), S);
-  float factor =
-      mask_scores<true>(S, q_start, first, first + Tiles::columns <= visible_end, tiles.adds(first, p), mask, p);
+  float factor = mask_scores<true, Tiles::rows>(S, q_start, first, first + Tiles::columns <= visible_end,
+                                                tiles.adds(first, p), mask, p);
   softmax.update(S, factor);
   if (p.has_dropout) Dropout::apply(S, kept, p);
   P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
@@ -191,8 +199,8 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
     const auto scores_started = stages.start(scores, Q_tile, kTilesOfK, buffer, K_tile, S);
     const auto sums_started = stages.start(accumulate, P, kTilesOfV, buffer ^ 1, V_tile, O_sum);
     stages.template finish<1>(scores_started, S);
-    factor = mask_scores<true>(S, q_start, kv_start, kv_start + Tiles::columns <= visible_end, tiles.adds(kv_start, p),
-                               mask, p);
+    factor = mask_scores<true, Tiles::rows>(S, q_start, kv_start, kv_start + Tiles::columns <= visible_end,
+                                            tiles.adds(kv_start, p), mask, p);
     softmax.update(S, factor);
     if (p.has_dropout) {  // without a branch here, ptxas would wait for P V before the softmax
       Dropout::fill(kept + (buffer ^ 1) * Dropout::size, q_start, next, h, p, g);
@@ -234,39 +242,50 @@ METAL_FUNC float output_delta(AttentionRows<T> dO, AttentionRows<T> O, uint quer
   return lane_pair_sum(sum);
 }
 
-// (lse * log2(e), delta) of the queries of one head. Queries past the end have the probability 0.
-struct QueryStats {
-  device const float *lse, *delta;
-  uint q_len;
-  METAL_FUNC float2 load(uint query) const {
-    return query < q_len ? float2(lse_to_subtract(lse[query]) * M_LOG2E_F, delta[query]) : float2(INFINITY, 0.0f);
-  }
-};
+// Multiplies the scores by a factor that converts them to the unit of exp2(), and subtracts their queries' `lse`.
+template <bool ROWS_ARE_QUERIES, typename Matrix>
+METAL_FUNC void subtract_lse(thread Matrix& S, float factor, threadgroup const float* lse) {
+  MPSX_UNROLL
+  for (ushort i = 0; i < S.get_capacity(); ++i)
+    S[i] = fma(S[i], factor, -lse[S.get_multidimensional_index(i)[ROWS_ARE_QUERIES ? 1 : 0]]);
+}
 
-// Computes the same gradients as attention_backward in attention_kernels.h. Here, too, the dQ pass runs first.
-template <typename T, typename Tiles, uint GRAD>
-[[max_total_threads_per_threadgroup(kTileThreads)]]
+// Computes dQ, or dK and dV. The dQ pass runs first, because it stores the queries' `stats`, (lse * log2(e), delta),
+// up to a multiple of kMaxTileRows queries per head. Queries past the end have the probability 0.
+template <typename T, typename Tiles, bool ROWS_ARE_QUERIES>
+[[max_total_threads_per_threadgroup(Tiles::threads)]]
 kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [[buffer(1)]],
-                                     device float* delta [[buffer(2)]], device const float* lse [[buffer(3)]],
+                                     device float2* stats [[buffer(2)]], device const float* lse [[buffer(3)]],
                                      device T* Q [[buffer(4)]], device T* K [[buffer(5)]], device T* V [[buffer(6)]],
                                      device T* dO [[buffer(7)]], device const T* O [[buffer(8)]],
                                      device const T* mask [[buffer(9)]], device const uchar* mask_kinds [[buffer(10)]],
                                      constant AttentionParams& p [[buffer(11)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   enum : uint { kTilesOfQK = 0, kTilesOfVO = 1 };
-  threadgroup float2 stats[kRowsAreQueries ? Tiles::rows : 2 * Tiles::columns];  // of the rows, or of two tiles
-  typedef KeptScores<Tiles, kRowsAreQueries> Dropout;
+  enum : uint { kStats = ROWS_ARE_QUERIES ? Tiles::rows : 2 * Tiles::columns };  // of the rows, or of two tiles
+  threadgroup float staged_lse[kStats], staged_delta[kStats];
+  typedef KeptScores<Tiles, ROWS_ARE_QUERIES> Dropout;
   threadgroup uint kept[2 * Dropout::size];  // of two tiles
-  const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
-  const uint row = tile_start(g.group.x, Tiles::rows, rows, kRowsAreQueries && (p.causal | p.has_mask));
-  const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
+  const uint rows = ROWS_ARE_QUERIES ? p.q_len : p.kv_len;
+  const uint row = tile_start(g.group.x, Tiles::rows, rows, ROWS_ARE_QUERIES && (p.causal | p.has_mask));
+  const uint heads = ROWS_ARE_QUERIES ? 1 : p.gqa_factor;
+  const bool stages_stats = !ROWS_ARE_QUERIES && g.index < Tiles::columns;  // this thread copies those of one query
   typename Tiles::Stages stages;
   typedef decltype(stages.tile(0, 0, row_tensor(Q, 0, 0, 0, 0))) Rows;
   typename Tiles::Scores scores;
   typename Tiles::Accumulate accumulate;
-  auto qk_rows = scores.template get_left_input_cooperative_tensor<T, T, float>();  // Q for dQ, K for dK and dV
-  auto vo_rows = qk_rows;                                                           // dO for dQ, V for dK and dV
+  // The operands with a row per row of S: Q and dO for dQ, K and V for dK and dV.
+  const AttentionHead row_head = {g.group.z, g.group.y};
+  const auto qk_matrix = row_tensor(ROWS_ARE_QUERIES ? head_data(Q, p.Q, row_head, 1) : head_data(K, p.K, row_head, 1),
+                                    ROWS_ARE_QUERIES ? p.Q.row : p.K.row, 0, rows, p.head_dim);
+  const auto vo_matrix =
+      row_tensor(ROWS_ARE_QUERIES ? head_data(dO, p.dO, row_head, 1) : head_data(V, p.V, row_head, 1),
+                 ROWS_ARE_QUERIES ? p.dO.row : p.V.row, 0, rows, p.v_head_dim);
+  stages.open(qk_matrix, vo_matrix);
+  MPSX_UNROLL
+  for (uint i = 0; i < Tiles::row_buffers; ++i) stages.load(Tiles::buffers + i, row + i * Tiles::columns);
+  auto qk_rows = stages.rows(kTilesOfQK, Tiles::buffers, qk_matrix.slice(0, int(row)));
+  auto vo_rows = stages.rows(kTilesOfVO, Tiles::buffers, vo_matrix.slice(0, int(row)));
   auto P = scores.template get_destination_cooperative_tensor<decltype(qk_rows), Rows, float>();
   auto dS = P;
   auto left = accumulate.template get_left_input_cooperative_tensor<T, T, float>();  // P or dS, rounded
@@ -274,76 +293,72 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
   auto dV_sum = dQK_sum;
   MPSX_UNROLL
   for (ushort i = 0; i < dQK_sum.get_capacity(); ++i) dQK_sum[i] = 0.0f, dV_sum[i] = 0.0f;
-  thread decltype(dQK_sum)& last_sum = kComputesDS ? dQK_sum : dV_sum;  // the last product of a tile adds to it
-  if (!kRowsAreQueries) {
-    const AttentionHead h = {g.group.z, g.group.y};
-    qk_rows.load(row_tensor(head_data(K, p.K, h, 1), p.K.row, row, p.kv_len, p.head_dim));
-    if (kComputesDS) vo_rows.load(row_tensor(head_data(V, p.V, h, 1), p.V.row, row, p.kv_len, p.v_head_dim));
-  }
   for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this KV head
     const AttentionHead h = {g.group.z, g.group.y * heads + q_head};
     // The operands with a row per column of S: K and V for dQ, Q and dO for dK and dV.
-    const uint columns = kRowsAreQueries ? p.kv_len : p.q_len;
-    const auto qk = row_tensor(kRowsAreQueries ? head_data(K, p.K, h, p.gqa_factor) : head_data(Q, p.Q, h, 1),
-                               kRowsAreQueries ? p.K.row : p.Q.row, 0, columns, p.head_dim);
-    const auto vo = row_tensor(kRowsAreQueries ? head_data(V, p.V, h, p.gqa_factor) : head_data(dO, p.dO, h, 1),
-                               kRowsAreQueries ? p.V.row : p.dO.row, 0, columns, p.v_head_dim);
+    const uint columns = ROWS_ARE_QUERIES ? p.kv_len : p.q_len;
+    const auto qk = row_tensor(ROWS_ARE_QUERIES ? head_data(K, p.K, h, p.gqa_factor) : head_data(Q, p.Q, h, 1),
+                               ROWS_ARE_QUERIES ? p.K.row : p.Q.row, 0, columns, p.head_dim);
+    const auto vo = row_tensor(ROWS_ARE_QUERIES ? head_data(V, p.V, h, p.gqa_factor) : head_data(dO, p.dO, h, 1),
+                               ROWS_ARE_QUERIES ? p.V.row : p.dO.row, 0, columns, p.v_head_dim);
     device const T* const mask_of_head = head_mask(mask, h, p);
-    const auto tiles = mask_tiles<Tiles::rows, Tiles::columns, kRowsAreQueries>(mask_kinds, row, h.batch, h.head, p);
-    const ulong stats_offset = (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
-    const QueryStats query_stats = {lse + stats_offset, delta + stats_offset, p.q_len};
-    if (kRowsAreQueries) {
-      qk_rows.load(row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, row, p.q_len, p.head_dim));
-      vo_rows.load(row_tensor(head_data(dO, p.dO, h, 1), p.dO.row, row, p.q_len, p.v_head_dim));
+    const auto tiles = mask_tiles<Tiles::rows, Tiles::columns, ROWS_ARE_QUERIES>(mask_kinds, row, h.batch, h.head, p);
+    const ulong head_index = ulong(h.batch) * p.q_heads + h.head;
+    device float2* const head_stats = stats + head_index * ((p.q_len + kMaxTileRows - 1) / kMaxTileRows * kMaxTileRows);
+    if (ROWS_ARE_QUERIES) {
       const AttentionRows<T> o_rows = rows_of(h.in(O, p.O, 1), p.O.row, p.q_len, p.v_head_dim);
       const AttentionRows<T> do_rows = rows_of(h.in(dO, p.dO, 1), p.dO.row, p.q_len, p.v_head_dim);
       const uint local = g.index / 2, query = row + local;
       const float sum = output_delta(do_rows, o_rows, query, g.lane);
       if (g.lane % 2 == 0) {
-        if (query < p.q_len) delta[stats_offset + query] = sum;
-        stats[local] = query_stats.load(query);
+        const float subtracted = query < p.q_len ? lse_to_subtract(lse[head_index * p.q_len + query]) : INFINITY;
+        head_stats[query] = float2(subtracted * M_LOG2E_F, sum);
+        staged_lse[local] = subtracted * M_LOG2E_F;
+        staged_delta[local] = sum;
       }
     }
     // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
-    const uint end = !kRowsAreQueries ? p.q_len : p.causal ? min(p.kv_len, row + Tiles::rows) : p.kv_len;
-    const uint begin = tiles.next(!kRowsAreQueries && p.causal ? row / Tiles::columns * Tiles::columns : 0, end);
+    const uint end = !ROWS_ARE_QUERIES ? p.q_len : p.causal ? min(p.kv_len, row + Tiles::rows) : p.kv_len;
+    const uint begin = tiles.next(!ROWS_ARE_QUERIES && p.causal ? row / Tiles::columns * Tiles::columns : 0, end);
     stages.open(qk, vo);
-    if (!kRowsAreQueries) tg_barrier();  // all threads have finished the previous head
-    stages.load(kTilesOfQK, 0, begin);
-    stages.load(kTilesOfVO, 0, begin);
+    if (!ROWS_ARE_QUERIES) tg_barrier();  // all threads have finished the previous head
+    stages.load(0, begin);
     if (p.has_dropout) Dropout::fill(kept, row, begin, h, p, g);
     float2 next_stats = float2(0.0f);
-    if (!kRowsAreQueries) next_stats = query_stats.load(begin + g.index);
+    if (stages_stats && begin < end) next_stats = head_stats[begin + g.index];
     uint buffer = 0, parity = 0;
     // Each product runs while the kernel computes something else. The last one ends in the next iteration, so that
     // iteration loads its tiles into the third buffer.
-    decltype(stages.start(accumulate, left, 0, 0, qk, last_sum)) last_started = {};
+    decltype(stages.start(accumulate, left, 0, 0, qk, dQK_sum)) last_started = {};
     for (uint column = begin, next; column < end; column = next, parity ^= 1) {
       next = tiles.next(column + Tiles::columns, end);
-      threadgroup float2* const tile_stats = kRowsAreQueries ? stats : stats + parity * Tiles::columns;
-      if (!kRowsAreQueries && g.index < Tiles::columns) tile_stats[g.index] = next_stats;
+      const uint tile_stats = ROWS_ARE_QUERIES ? 0 : parity * Tiles::columns;
+      if (stages_stats)
+        staged_lse[tile_stats + g.index] = next_stats.x, staged_delta[tile_stats + g.index] = next_stats.y;
       stages.wait();  // for the tiles, stats, and kept
       const uint next_buffer = buffer + 1 == Tiles::buffers ? 0 : buffer + 1;
-      stages.load(kTilesOfQK, next_buffer, next);
-      stages.load(kTilesOfVO, next_buffer, next);
-      if (!kRowsAreQueries) next_stats = query_stats.load(next + g.index);
+      stages.load(next_buffer, next);
+      if (stages_stats && next < end) next_stats = head_stats[next + g.index];
       const auto qk_tile = qk.slice(0, int(column)), vo_tile = vo.slice(0, int(column));
       const auto P_started = stages.start(scores, qk_rows, kTilesOfQK, buffer, qk_tile, P);
-      auto dS_started = P_started;
-      if (kComputesDS) dS_started = stages.start(scores, vo_rows, kTilesOfVO, buffer, vo_tile, dS);  // dP
-      stages.template finish<1 + kComputesDS>(last_started, last_sum);
-      stages.template finish<kComputesDS>(P_started, P);
-      const uint last = column + Tiles::columns - 1, max_key = kRowsAreQueries ? last : row + Tiles::rows - 1;
+      const auto dS_started = stages.start(scores, vo_rows, kTilesOfVO, buffer, vo_tile, dS);  // dP
+      stages.template finish<2>(last_started, dQK_sum);
+      stages.template finish<1>(P_started, P);
+      const uint last = column + Tiles::columns - 1, max_key = ROWS_ARE_QUERIES ? last : row + Tiles::rows - 1;
       const bool all_visible =
-          last < end && row + Tiles::rows <= rows && (!p.causal || max_key <= (kRowsAreQueries ? row : column));
-      const float factor =
-          mask_scores<kRowsAreQueries>(P, row, column, all_visible, tiles.adds(column, p), mask_of_head, p);
+          last < end && row + Tiles::rows <= rows && (!p.causal || max_key <= (ROWS_ARE_QUERIES ? row : column));
+      const bool adds_mask = tiles.adds(column, p);
+      // Both branches end with the subtraction, so that the compiler need not move the scores to other registers.
+      if (is_unmasked(all_visible, adds_mask, p))
+        subtract_lse<ROWS_ARE_QUERIES>(P, p.scale * M_LOG2E_F, staged_lse + tile_stats);
+      else
+        subtract_lse<ROWS_ARE_QUERIES>(
+            P, mask_scores<ROWS_ARE_QUERIES, Tiles::rows>(P, row, column, all_visible, adds_mask, mask_of_head, p),
+            staged_lse + tile_stats);
       MPSX_UNROLL
-      for (ushort i = 0; i < P.get_capacity(); ++i)
-        P[i] = fast::exp2(fma(P[i], factor, -tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]].x));
+      for (ushort i = 0; i < P.get_capacity(); ++i) P[i] = fast::exp2(P[i]);
       threadgroup uint* const tile_kept = kept + parity * Dropout::size;
-      if (p.has_dropout) Dropout::fill(kept + (parity ^ 1) * Dropout::size, row, next, h, p, g);
-      if (kComputesDV) {
+      if (!ROWS_ARE_QUERIES) {
         left = accumulate.template get_left_input_cooperative_tensor<T, T, float>(P);
         if (p.has_dropout) {
           auto kept_P = P;
@@ -352,30 +367,23 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
         }
         last_started = stages.start(accumulate, left, kTilesOfVO, buffer, vo_tile, dV_sum);
       }
-      if (kComputesDS) {
-        stages.template finish<kComputesDV>(dS_started, dS);
-        if (p.has_dropout) Dropout::apply(dS, tile_kept, p);
-        MPSX_UNROLL
-        for (ushort i = 0; i < P.get_capacity(); ++i)
-          dS[i] = P[i] * (dS[i] - tile_stats[P.get_multidimensional_index(i)[kRowsAreQueries ? 1 : 0]].y);
-        const auto dV_started = last_started;
-        left = accumulate.template get_left_input_cooperative_tensor<T, T, float>(dS);
-        last_started = stages.start(accumulate, left, kTilesOfQK, buffer, qk_tile, dQK_sum);
-        if (kComputesDV) stages.template finish<1>(dV_started, dV_sum);
-      }
+      stages.template finish<!ROWS_ARE_QUERIES>(dS_started, dS);
+      if (p.has_dropout) Dropout::apply(dS, tile_kept, p);
+      MPSX_UNROLL
+      for (ushort i = 0; i < P.get_capacity(); ++i)
+        dS[i] = P[i] * (dS[i] - staged_delta[tile_stats + P.get_multidimensional_index(i)[ROWS_ARE_QUERIES ? 1 : 0]]);
+      const auto dV_started = last_started;
+      left = accumulate.template get_left_input_cooperative_tensor<T, T, float>(dS);
+      last_started = stages.start(accumulate, left, kTilesOfQK, buffer, qk_tile, dQK_sum);
+      if (!ROWS_ARE_QUERIES) stages.template finish<1>(dV_started, dV_sum);
+      if (p.has_dropout) Dropout::fill(kept + (parity ^ 1) * Dropout::size, row, next, h, p, g);
       buffer = next_buffer;
     }
-    stages.template finish<0>(last_started, last_sum);
+    stages.template finish<0>(last_started, dQK_sum);
   }
   stages.close();
-  if (kComputesDS) {
-    MPSX_UNROLL
-    for (ushort i = 0; i < dQK_sum.get_capacity(); ++i) dQK_sum[i] *= p.scale;
-    const AttentionHead h = {g.group.z, g.group.y};
-    dQK_sum.store(row_tensor(head_data(dQK, p.dQK, h, 1), p.dQK.row, row, rows, p.head_dim));
-  }
-  if (kComputesDV) {
-    const AttentionHead h = {g.group.z, g.group.y};
-    dV_sum.store(row_tensor(head_data(dV, p.dV, h, 1), p.dV.row, row, rows, p.v_head_dim));
-  }
+  MPSX_UNROLL
+  for (ushort i = 0; i < dQK_sum.get_capacity(); ++i) dQK_sum[i] *= p.scale;
+  dQK_sum.store(row_tensor(head_data(dQK, p.dQK, row_head, 1), p.dQK.row, row, rows, p.head_dim));
+  if (!ROWS_ARE_QUERIES) dV_sum.store(row_tensor(head_data(dV, p.dV, row_head, 1), p.dV.row, row, rows, p.v_head_dim));
 }

@@ -7,20 +7,17 @@
 // Columns per tile, tuned on an H100 for 2048 queries and keys. They leave room for a second threadgroup on the
 // multiprocessor, whose products run during the softmax of the first one.
 template <typename T, uint HEAD_DIM>
-using Forward = AttentionTiles<T, HEAD_DIM, 8192 / HEAD_DIM, 2>;
+using Forward = AttentionTiles<T, HEAD_DIM, 8192 / HEAD_DIM, 2, attention_tile_simdgroups(false, HEAD_DIM), false>;
 template <typename T, uint HEAD_DIM>
-using Backward = AttentionTiles<T, HEAD_DIM, 64, 3>;
+using Backward = AttentionTiles<T, HEAD_DIM, 64, 3, attention_tile_simdgroups(true, HEAD_DIM), true>;
 
-#define MPSX_ATTENTION_TILES_BACKWARD(HEAD_DIM, PASS, GRAD, T, TAG)           \
-  MPSX_KERNEL("attention_tensor_tiles_backward_" PASS "_" #HEAD_DIM "_" #TAG, \
-              attention_tiles_backward<T, Backward<T, HEAD_DIM>, GRAD>)
-#define MPSX_ATTENTION_TILES(T, TAG)                                                   \
-  MPSX_KERNEL("attention_tensor_tiles_64_" #TAG, attention_tiles<T, Forward<T, 64>>)   \
-  MPSX_KERNEL("attention_tensor_tiles_128_" #TAG, attention_tiles<T, Forward<T, 128>>) \
-  MPSX_ATTENTION_TILES_BACKWARD(64, "dq", kGradQ, T, TAG)                              \
-  MPSX_ATTENTION_TILES_BACKWARD(64, "dkv", uint(kGradK) | uint(kGradV), T, TAG)        \
-  MPSX_ATTENTION_TILES_BACKWARD(128, "dq", kGradQ, T, TAG)                             \
-  MPSX_ATTENTION_TILES_BACKWARD(128, "dk", kGradK, T, TAG)                             \
-  MPSX_ATTENTION_TILES_BACKWARD(128, "dv", kGradV, T, TAG)
-MPSX_ATTENTION_TILES(half, f16)
-MPSX_ATTENTION_TILES(bfloat, bf16)
+#define MPSX_ATTENTION_TILES(HEAD_DIM, T, TAG)                                                        \
+  MPSX_KERNEL("attention_tensor_tiles_" #HEAD_DIM "_" #TAG, attention_tiles<T, Forward<T, HEAD_DIM>>) \
+  MPSX_KERNEL("attention_tensor_tiles_backward_dq_" #HEAD_DIM "_" #TAG,                               \
+              attention_tiles_backward<T, Backward<T, HEAD_DIM>, true>)                               \
+  MPSX_KERNEL("attention_tensor_tiles_backward_dkv_" #HEAD_DIM "_" #TAG,                              \
+              attention_tiles_backward<T, Backward<T, HEAD_DIM>, false>)
+MPSX_ATTENTION_TILES(64, half, f16)
+MPSX_ATTENTION_TILES(64, bfloat, bf16)
+MPSX_ATTENTION_TILES(128, half, f16)
+MPSX_ATTENTION_TILES(128, bfloat, bf16)

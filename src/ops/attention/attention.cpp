@@ -200,14 +200,18 @@ struct AttentionKernels {
         tensor_small("attention_tensor" + pass + "_64"),
         tensor_medium("attention_tensor" + wide_pass + "_128"),
         tiles_small("attention_tensor_tiles" + pass + "_64"),
-        tiles_medium("attention_tensor_tiles" + wide_pass + "_128") {}
+        tiles_medium("attention_tensor_tiles" + pass + "_128"),
+        is_backward(!pass.empty()) {}
   KernelSet small, medium, large, tensor_small, tensor_medium, tiles_small, tiles_medium;
+  bool is_backward;
 
   AttentionKernel choose(const AttentionParams& p, Tag tag) const {
     const uint32_t head_dim = padded_head_dim(p);
-    if ((tag == Tag::f16 || tag == Tag::bf16) && head_dim <= 128 && runtime::uses_tensor_tier()) {
-      if (runtime::prefers_large_tensor_tiles() && p.q_len >= runtime::tuning().attention_tile_queries)
-        return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), kTileRows, kTileThreads};
+    if (uses_tiles(p, tag)) {
+      const uint32_t simdgroups = attention_tile_simdgroups(is_backward, head_dim);
+      return {(head_dim == 64 ? tiles_small : tiles_medium).get(tag), 16 * simdgroups, 32 * simdgroups};
+    }
+    if (uses_tensor_tier(p, tag)) {
       if (runtime::uses_tensor_fragments())
         return {(head_dim == 64 ? tensor_small : tensor_medium).get(tag), 4 * attention_rows(head_dim),
                 kAttentionThreads};
@@ -217,6 +221,17 @@ struct AttentionKernels {
                                : large)
                 .get(tag),
             4 * attention_rows(head_dim), kAttentionThreads};
+  }
+  static bool uses_tensor_tier(const AttentionParams& p, Tag tag) {
+    return (tag == Tag::f16 || tag == Tag::bf16) && padded_head_dim(p) <= 128 && runtime::uses_tensor_tier();
+  }
+  static bool uses_tiles(const AttentionParams& p, Tag tag) {
+    return uses_tensor_tier(p, tag) && runtime::prefers_large_tensor_tiles() &&
+           p.q_len >= runtime::tuning().attention_tile_queries;
+  }
+  // Returns whether a single pass computes dK and dV.
+  static bool computes_dk_and_dv(const AttentionParams& p, Tag tag) {
+    return padded_head_dim(p) == 64 || uses_tiles(p, tag);
   }
   static uint32_t padded_head_dim(const AttentionParams& p) {
     const uint32_t head_dim = std::max(p.head_dim, p.v_head_dim);
@@ -278,7 +293,10 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   const Tensor grad = aligned_rows(grad_out), out = aligned_rows(done.out);
   p.dO = strides_of(grad);
   p.O = strides_of(out);
-  const Tensor delta = at::empty(lse.sizes(), lse.options());
+  // The dQ pass stores this for the others: delta, or pairs that contain it (attention_tiles_backward).
+  const bool uses_tiles = AttentionKernels::uses_tiles(p, tag_of(query));
+  const int64_t q_rows = uses_tiles ? int64_t(ceil_div(p.q_len, kMaxTileRows) * kMaxTileRows * 2) : int64_t(p.q_len);
+  const Tensor delta = at::empty({lse.size(0), lse.size(1), q_rows}, lse.options());
   const Tensor dq = empty_rows(query, query.size(3)), dk = empty_rows(key, key.size(3));
   const Tensor dv = empty_rows(value, value.size(3));
   p.dV = strides_of(dv);
@@ -292,7 +310,8 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   };
   run(dq_kernels, dq, p.q_len, p.kv_len);
   run(dk_kernels, dk, p.kv_len, uint64_t(p.q_len) * p.gqa_factor);
-  if (AttentionKernels::padded_head_dim(p) > 64) run(dv_kernels, dk, p.kv_len, uint64_t(p.q_len) * p.gqa_factor);
+  if (!AttentionKernels::computes_dk_and_dv(p, tag_of(query)))
+    run(dv_kernels, dk, p.kv_len, uint64_t(p.q_len) * p.gqa_factor);
   return {dq, dk, dv};
 }
 

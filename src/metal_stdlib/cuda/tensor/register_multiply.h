@@ -1,5 +1,6 @@
-// matmul2d of 16-bit operands with wgmma, where the left operand is a cooperative tensor. wgmma reads the left operand
-// from registers and the right operand, a tensor in any memory, from a copy in shared memory.
+// matmul2d of 16-bit operands with wgmma, where the left operand is a cooperative tensor or a staged tile. wgmma reads
+// the left operand from registers or from the staged tile, and the right operand, a tensor in any memory, from a copy
+// in shared memory.
 #pragma once
 
 namespace mpsx {
@@ -7,74 +8,100 @@ namespace mpsx {
 // must be static.
 template <matmul2d_descriptor D, class Scope, class A, class B>
 constexpr bool uses_register_warpgroups() {
-  if constexpr (scope_size<Scope>::simdgroups == 0 || scope_size<Scope>::simdgroups % 4 != 0 || is_tensor_v<A> ||
-                !is_tensor_v<B>) {
+  typedef element_of_t<A> T;
+  if constexpr (scope_size<Scope>::simdgroups == 0 || scope_size<Scope>::simdgroups % 4 != 0 || !is_tensor_v<B> ||
+                (is_tensor_v<A> && !metal::is_same_v<A, staged_tile<T>>)) {
     return false;
   } else {
-    typedef typename A::value_type T;
     typedef typename accumulator_layout<D, Scope>::type L;
-    return metal::is_same_v<T, typename B::value_type> && (is_half_type<T> || is_bfloat_type<T>) && !D.transpose_left &&
+    return metal::is_same_v<T, element_of_t<B>> && (is_half_type<T> || is_bfloat_type<T>) && !D.transpose_left &&
            D.m == 16 * scope_size<Scope>::simdgroups && L::kWarpColumns == 1 && is_wgmma_width(D.n) && D.k % 16 == 0 &&
            (D.transpose_right || D.n % 64 == 0);
   }
 }
 
-// The registers of the left operand, which wgmma reads until the operation has finished.
+// The left operand in registers, which wgmma reads until the operation has finished.
 template <int STEPS>
-struct running_multiply {
-  unsigned left[STEPS][4];
+struct left_fragments {
+  unsigned words[STEPS][4];
+  MPSX_FN const unsigned (&step(int i) const)[4] { return words[i]; }
+  MPSX_FN void keep() const {
+#pragma unroll
+    for (int i = 0; i < STEPS; ++i) keep_operand(words[i]);
+  }
+};
+// The left operand in shared memory: a tile of 64 rows and K columns per warpgroup.
+template <class T, int K>
+struct left_tile {
+  unsigned memory;
+  MPSX_FN unsigned long step(int i) const { return right_operand<T, 64, K, true, 128>::descriptor(memory, i); }
+  MPSX_FN void keep() const {}
 };
 template <matmul2d_descriptor D, class A>
-MPSX_FN running_multiply<D.k / 16> left_registers(const A& left) {
-  running_multiply<D.k / 16> running;
+MPSX_FN auto left_of(const A& left) {
+  typedef element_of_t<A> T;
+  if constexpr (is_tensor_v<A>) {
+    return left_tile<T, D.k>{left.address};
+  } else {
+    left_fragments<D.k / 16> fragments;
 #pragma unroll
-  for (int step = 0; step < D.k / 16; ++step)
+    for (int step = 0; step < D.k / 16; ++step)
 #pragma unroll
-    for (int i = 0; i < 4; ++i)  // a cooperative operand has the element order of wgmma's fragments (layout.h)
-      __builtin_memcpy(&running.left[step][i], left.mpsx_elements() + step * 8 + i * 2, 4);
-  return running;
+      for (int i = 0; i < 4; ++i)  // a cooperative operand has the element order of wgmma's fragments (layout.h)
+        __builtin_memcpy(&fragments.words[step][i], left.mpsx_elements() + step * 8 + i * 2, 4);
+    return fragments;
+  }
+}
+
+template <class T, int TRANSPOSE, int N>
+MPSX_FN void start_wgmma(float (&sums)[N], const unsigned (&left)[4], unsigned long right, int add) {
+  if constexpr (is_half_type<T>)
+    wgmma_f16<TRANSPOSE>(sums, left, right, add);
+  else
+    wgmma_bf16<TRANSPOSE>(sums, left, right, add);
+}
+template <class T, int TRANSPOSE, int N>
+MPSX_FN void start_wgmma(float (&sums)[N], unsigned long left, unsigned long right, int add) {
+  if constexpr (is_half_type<T>)
+    wgmma_f16<0, TRANSPOSE>(sums, left, right, add);
+  else
+    wgmma_bf16<0, TRANSPOSE>(sums, left, right, add);
 }
 
 // Starts computing sums = A B or sums += A B, where `memory` contains B. Nothing may access the sums before
 // finish_register_multiply().
-template <matmul2d_descriptor D, class Scope, class T, int N>
-MPSX_FN void issue_register_multiply(const running_multiply<D.k / 16>& running, unsigned memory, float (&sums)[N]) {
+template <matmul2d_descriptor D, class Scope, class T, class A, int N>
+MPSX_FN void issue_register_multiply(const A& left, unsigned memory, float (&sums)[N]) {
   typedef right_operand<T, D.n, D.k, D.transpose_right, scope_size<Scope>::threads> operand;
   // LLVM must not move writes to registers below the fence, which orders them before wgmma.
   if constexpr (D.mpsx_accumulates()) wgmma_hold(sums);
-#pragma unroll
-  for (int step = 0; step < D.k / 16; ++step) keep_operand(running.left[step]);
+  left.keep();
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < D.k / 16; ++step) {
     const unsigned long b = operand::descriptor(memory, step);
     const int add = D.mpsx_accumulates() || step > 0;
-    if constexpr (is_half_type<T>)
-      wgmma_f16<!D.transpose_right>(sums, running.left[step], b, add);
-    else
-      wgmma_bf16<!D.transpose_right>(sums, running.left[step], b, add);
+    start_wgmma<T, !D.transpose_right>(sums, left.step(step), b, add);
   }
   wgmma_commit();
 }
 template <matmul2d_descriptor D, class Scope, class A, class T, int N>
-MPSX_FN running_multiply<D.k / 16> start_register_multiply(const A& left, const staged_tile<T>& right,
-                                                           float (&sums)[N]) {
-  const running_multiply<D.k / 16> running = left_registers<D>(left);
+MPSX_FN auto start_register_multiply(const A& left, const staged_tile<T>& right, float (&sums)[N]) {
+  const auto running = left_of<D>(left);
   issue_register_multiply<D, Scope, T>(running, right.address, sums);
   return running;
 }
 // Waits until at most PENDING operations that started later are running.
-template <int PENDING, int STEPS, int N>
-MPSX_FN void finish_register_multiply(const running_multiply<STEPS>& running, float (&sums)[N]) {
+template <int PENDING, class A, int N>
+MPSX_FN void finish_register_multiply(const A& left, float (&sums)[N]) {
   wgmma_wait<PENDING>();
   wgmma_hold(sums);
-#pragma unroll
-  for (int step = 0; step < STEPS; ++step) keep_operand(running.left[step]);
+  left.keep();
 }
 
 template <matmul2d_descriptor D, class Scope, class A, class B, int N>
 MPSX_FN void register_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
-  typedef typename A::value_type T;
+  typedef element_of_t<A> T;
   typedef right_operand<T, D.n, D.k, D.transpose_right, scope_size<Scope>::threads> operand;
   unsigned memory;
   if constexpr (metal::is_same_v<B, staged_tile<T>>) {
@@ -86,7 +113,7 @@ MPSX_FN void register_multiply(const A& left, const B& right, int thread, float 
     fence_async_proxy();
     scope_barrier<Scope>();
   }
-  const auto running = left_registers<D>(left);
+  const auto running = left_of<D>(left);
   issue_register_multiply<D, Scope, T>(running, memory, sums);
   finish_register_multiply<0>(running, sums);
 }

@@ -12,9 +12,9 @@ struct right_operand {
 
   // Returns the matrix descriptor of 16 steps of k. Its lowest field is the address in units of 16 bytes.
   static MPSX_FN unsigned long descriptor(unsigned memory, int step) {
-    return K_MAJOR
-               ? matrix_descriptor(memory, 16, 1024) + (unsigned(step / 4) * kBoxBytes + unsigned(step % 4) * 32) / 16
-               : matrix_descriptor(memory, kBoxBytes, 1024) + unsigned(step) * 128;
+    const unsigned long first = matrix_descriptor(memory, K_MAJOR ? 16 : kBoxBytes, 1024);
+    const unsigned offset = K_MAJOR ? unsigned(step / 4) * kBoxBytes + unsigned(step % 4) * 32 : unsigned(step) * 2048;
+    return (first & ~0xfffffffful) | (unsigned(first) + offset / 16);
   }
   // All threads of the scope must call this. Elements outside the extents are zero.
   template <class X>

@@ -40,13 +40,11 @@ class staged_tiles {
     }
   }
   MPSX_FN void load(unsigned matrix, unsigned buffer, unsigned row) const {
-    if (scope_thread<Scope>() == 0 && int(row) < rows_[matrix]) {
-      mbarrier_expect_bytes(memory() + kBarrier, operand::kBytes);
-#  pragma unroll
-      for (int b = 0; b < operand::kBoxes; ++b)
-        load_box(address(matrix, buffer) + unsigned(b) * operand::kBoxBytes, maps_ + matrix * 128, b * 64, int(row),
-                 memory() + kBarrier);
-    }
+    if (scope_thread<Scope>() == 0) request(matrix, buffer, row);
+    __nvvm_bar_warp_sync(~0u);
+  }
+  MPSX_FN void load(unsigned buffer, unsigned row) const {
+    if (scope_thread<Scope>() == 0) request(0, buffer, row), request(1, buffer, row);
     __nvvm_bar_warp_sync(~0u);
   }
   MPSX_FN void wait() {
@@ -58,6 +56,15 @@ class staged_tiles {
   template <class X>
   MPSX_FN staged_tile<T> tile(unsigned matrix, unsigned buffer, const X&) const {
     return {address(matrix, buffer)};
+  }
+  // Returns the 64 rows that this warpgroup multiplies.
+  template <class X>
+  MPSX_FN staged_tile<T> rows(unsigned matrix, unsigned buffer, const X&) const {
+    static_assert(ROWS == 64, "rows: each warpgroup reads a tile");
+    if constexpr (scope_size<Scope>::simdgroups == 4) return {address(matrix, buffer)};
+    const int warpgroup =
+        __nvvm_shfl_sync_idx_i32(~0u, scope_thread<Scope>() / 128, 0, 31);  // ptxas sees it is uniform
+    return {address(matrix, buffer + unsigned(warpgroup))};
   }
   template <class Multiply, class Left, class X, class Sums>
   MPSX_FN auto start(const Multiply&, const Left& left, unsigned matrix, unsigned buffer, const X& source,
@@ -79,6 +86,14 @@ class staged_tiles {
   }
 
  private:
+  MPSX_FN void request(unsigned matrix, unsigned buffer, unsigned row) const {
+    if (int(row) >= rows_[matrix]) return;
+    mbarrier_expect_bytes(memory() + kBarrier, operand::kBytes);
+#  pragma unroll
+    for (int b = 0; b < operand::kBoxes; ++b)
+      load_box(address(matrix, buffer) + unsigned(b) * operand::kBoxBytes, maps_ + matrix * 128, b * 64, int(row),
+               memory() + kBarrier);
+  }
   template <class From, class To>
   static MPSX_FN void copy_elements(const From& from, To& to) {
 #  pragma unroll
@@ -109,9 +124,14 @@ class staged_tiles {
   MPSX_FN void open(const X&, const X&) const {}
   MPSX_FN void close() const {}
   MPSX_FN void load(unsigned, unsigned, unsigned) const {}
+  MPSX_FN void load(unsigned, unsigned) const {}
   MPSX_FN void wait() const { scope_barrier<Scope>(); }
   template <class X>
   MPSX_FN X tile(unsigned, unsigned, const X& source) const {
+    return source;
+  }
+  template <class X>
+  MPSX_FN X rows(unsigned, unsigned, const X& source) const {
     return source;
   }
   template <class Multiply, class Left, class X, class Sums>
