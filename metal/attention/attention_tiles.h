@@ -244,15 +244,16 @@ METAL_FUNC float output_delta(AttentionRows<T> dO, AttentionRows<T> O, uint quer
 
 // Multiplies the scores by a factor that converts them to the unit of exp2(), and subtracts their queries' `lse`.
 template <bool ROWS_ARE_QUERIES, typename Matrix>
-METAL_FUNC void subtract_lse(thread Matrix& S, float factor, threadgroup const float* lse) {
+METAL_FUNC void subtract_lse(thread Matrix& P, thread Matrix& S, float factor, threadgroup const float* lse) {
   MPSX_UNROLL
   for (ushort i = 0; i < S.get_capacity(); ++i)
-    S[i] = fma(S[i], factor, -lse[S.get_multidimensional_index(i)[ROWS_ARE_QUERIES ? 1 : 0]]);
+    P[i] = fma(S[i], factor, -lse[S.get_multidimensional_index(i)[ROWS_ARE_QUERIES ? 1 : 0]]);
 }
 
 // Computes dQ, or dK and dV. The dQ pass runs first, because it stores the queries' `stats`, (lse * log2(e), delta),
-// up to a multiple of kMaxTileRows queries per head. Queries past the end have the probability 0.
-template <typename T, typename Tiles, bool ROWS_ARE_QUERIES>
+// up to a multiple of kMaxTileRows queries per head. Queries past the end have the probability 0. With AHEAD, S of the
+// next tile is computed during exp2() of this one, for which S and P need separate registers.
+template <typename T, typename Tiles, bool ROWS_ARE_QUERIES, bool AHEAD>
 [[max_total_threads_per_threadgroup(Tiles::threads)]]
 kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [[buffer(1)]],
                                      device float2* stats [[buffer(2)]], device const float* lse [[buffer(3)]],
@@ -287,7 +288,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
   auto qk_rows = stages.rows(kTilesOfQK, Tiles::buffers, qk_matrix.slice(0, int(row)));
   auto vo_rows = stages.rows(kTilesOfVO, Tiles::buffers, vo_matrix.slice(0, int(row)));
   auto P = scores.template get_destination_cooperative_tensor<decltype(qk_rows), Rows, float>();
-  auto dS = P;
+  auto dS = P, S = P;
   auto left = accumulate.template get_left_input_cooperative_tensor<T, T, float>();  // P or dS, rounded
   auto dQK_sum = accumulate.template get_destination_cooperative_tensor<decltype(left), Rows, float>();
   auto dV_sum = dQK_sum;
@@ -295,12 +296,13 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
   for (ushort i = 0; i < dQK_sum.get_capacity(); ++i) dQK_sum[i] = 0.0f, dV_sum[i] = 0.0f;
   for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this KV head
     const AttentionHead h = {g.group.z, g.group.y * heads + q_head};
+    // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
+    const uint end = !ROWS_ARE_QUERIES ? p.q_len : p.causal ? min(p.kv_len, row + Tiles::rows) : p.kv_len;
     // The operands with a row per column of S: K and V for dQ, Q and dO for dK and dV.
-    const uint columns = ROWS_ARE_QUERIES ? p.kv_len : p.q_len;
     const auto qk = row_tensor(ROWS_ARE_QUERIES ? head_data(K, p.K, h, p.gqa_factor) : head_data(Q, p.Q, h, 1),
-                               ROWS_ARE_QUERIES ? p.K.row : p.Q.row, 0, columns, p.head_dim);
+                               ROWS_ARE_QUERIES ? p.K.row : p.Q.row, 0, end, p.head_dim);
     const auto vo = row_tensor(ROWS_ARE_QUERIES ? head_data(V, p.V, h, p.gqa_factor) : head_data(dO, p.dO, h, 1),
-                               ROWS_ARE_QUERIES ? p.V.row : p.dO.row, 0, columns, p.v_head_dim);
+                               ROWS_ARE_QUERIES ? p.V.row : p.dO.row, 0, end, p.v_head_dim);
     device const T* const mask_of_head = head_mask(mask, h, p);
     const auto tiles = mask_tiles<Tiles::rows, Tiles::columns, ROWS_ARE_QUERIES>(mask_kinds, row, h.batch, h.head, p);
     const ulong head_index = ulong(h.batch) * p.q_heads + h.head;
@@ -317,44 +319,52 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
         staged_delta[local] = sum;
       }
     }
-    // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
-    const uint end = !ROWS_ARE_QUERIES ? p.q_len : p.causal ? min(p.kv_len, row + Tiles::rows) : p.kv_len;
     const uint begin = tiles.next(!ROWS_ARE_QUERIES && p.causal ? row / Tiles::columns * Tiles::columns : 0, end);
     stages.open(qk, vo);
     if (!ROWS_ARE_QUERIES) tg_barrier();  // all threads have finished the previous head
+    uint next = tiles.next(begin + Tiles::columns, end);
     stages.load(0, begin);
+    stages.load(1, next);
     if (p.has_dropout) Dropout::fill(kept, row, begin, h, p, g);
     float2 next_stats = float2(0.0f);
     if (stages_stats && begin < end) next_stats = head_stats[begin + g.index];
+    const uint last_tile = (end - 1) / Tiles::columns * Tiles::columns;
+    if (AHEAD) {
+      stages.wait();
+      const auto first_tile = qk.slice(0, int(min(begin, last_tile)));
+      stages.template finish<0>(stages.start(scores, qk_rows, kTilesOfQK, 0, first_tile, S), S);
+    }
     uint buffer = 0, parity = 0;
-    // Each product runs while the kernel computes something else. The last one ends in the next iteration, so that
-    // iteration loads its tiles into the third buffer.
+    // Each product runs while the kernel computes something else. The last one ends in the next iteration.
     decltype(stages.start(accumulate, left, 0, 0, qk, dQK_sum)) last_started = {};
-    for (uint column = begin, next; column < end; column = next, parity ^= 1) {
-      next = tiles.next(column + Tiles::columns, end);
+    for (uint column = begin, after_next; column < end; column = next, next = after_next, parity ^= 1) {
+      after_next = tiles.next(next + Tiles::columns, end);
       const uint tile_stats = ROWS_ARE_QUERIES ? 0 : parity * Tiles::columns;
       if (stages_stats)
         staged_lse[tile_stats + g.index] = next_stats.x, staged_delta[tile_stats + g.index] = next_stats.y;
       stages.wait();  // for the tiles, stats, and kept
-      const uint next_buffer = buffer + 1 == Tiles::buffers ? 0 : buffer + 1;
-      stages.load(next_buffer, next);
+      stages.load((buffer + 2) % Tiles::buffers, after_next);
       if (stages_stats && next < end) next_stats = head_stats[next + g.index];
       const auto qk_tile = qk.slice(0, int(column)), vo_tile = vo.slice(0, int(column));
-      const auto P_started = stages.start(scores, qk_rows, kTilesOfQK, buffer, qk_tile, P);
+      const uint next_buffer = (buffer + 1) % Tiles::buffers;
+      decltype(stages.start(scores, qk_rows, kTilesOfQK, buffer, qk_tile, S)) S_started = {};
+      if (!AHEAD) S_started = stages.start(scores, qk_rows, kTilesOfQK, buffer, qk_tile, S);
       const auto dS_started = stages.start(scores, vo_rows, kTilesOfVO, buffer, vo_tile, dS);  // dP
-      stages.template finish<2>(last_started, dQK_sum);
-      stages.template finish<1>(P_started, P);
+      if (!AHEAD) stages.template finish<1>(S_started, S);
       const uint last = column + Tiles::columns - 1, max_key = ROWS_ARE_QUERIES ? last : row + Tiles::rows - 1;
       const bool all_visible =
           last < end && row + Tiles::rows <= rows && (!p.causal || max_key <= (ROWS_ARE_QUERIES ? row : column));
       const bool adds_mask = tiles.adds(column, p);
       // Both branches end with the subtraction, so that the compiler need not move the scores to other registers.
       if (is_unmasked(all_visible, adds_mask, p))
-        subtract_lse<ROWS_ARE_QUERIES>(P, p.scale * M_LOG2E_F, staged_lse + tile_stats);
+        subtract_lse<ROWS_ARE_QUERIES>(P, S, p.scale * M_LOG2E_F, staged_lse + tile_stats);
       else
         subtract_lse<ROWS_ARE_QUERIES>(
-            P, mask_scores<ROWS_ARE_QUERIES, Tiles::rows>(P, row, column, all_visible, adds_mask, mask_of_head, p),
+            P, S, mask_scores<ROWS_ARE_QUERIES, Tiles::rows>(S, row, column, all_visible, adds_mask, mask_of_head, p),
             staged_lse + tile_stats);
+      const auto next_tile = qk.slice(0, int(min(next, last_tile)));  // After the last tile, S is not used.
+      if (AHEAD) S_started = stages.start(scores, qk_rows, kTilesOfQK, next_buffer, next_tile, S);
+      stages.template finish<1 + AHEAD>(last_started, dQK_sum);
       MPSX_UNROLL
       for (ushort i = 0; i < P.get_capacity(); ++i) P[i] = fast::exp2(P[i]);
       threadgroup uint* const tile_kept = kept + parity * Dropout::size;
@@ -367,7 +377,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
         }
         last_started = stages.start(accumulate, left, kTilesOfVO, buffer, vo_tile, dV_sum);
       }
-      stages.template finish<!ROWS_ARE_QUERIES>(dS_started, dS);
+      stages.template finish<!ROWS_ARE_QUERIES + AHEAD>(dS_started, dS);
       if (p.has_dropout) Dropout::apply(dS, tile_kept, p);
       MPSX_UNROLL
       for (ushort i = 0; i < P.get_capacity(); ++i)
@@ -375,6 +385,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
       const auto dV_started = last_started;
       left = accumulate.template get_left_input_cooperative_tensor<T, T, float>(dS);
       last_started = stages.start(accumulate, left, kTilesOfQK, buffer, qk_tile, dQK_sum);
+      if (AHEAD) stages.template finish<1 + !ROWS_ARE_QUERIES>(S_started, S);
       if (!ROWS_ARE_QUERIES) stages.template finish<1>(dV_started, dV_sum);
       if (p.has_dropout) Dropout::fill(kept + (parity ^ 1) * Dropout::size, row, next, h, p, g);
       buffer = next_buffer;

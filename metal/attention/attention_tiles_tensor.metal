@@ -9,14 +9,14 @@
 template <typename T, uint HEAD_DIM>
 using Forward = AttentionTiles<T, HEAD_DIM, 8192 / HEAD_DIM, 2, attention_tile_simdgroups(false, HEAD_DIM), false>;
 template <typename T, uint HEAD_DIM>
-using Backward = AttentionTiles<T, HEAD_DIM, 64, 3, attention_tile_simdgroups(true, HEAD_DIM), true>;
+using Backward = AttentionTiles<T, HEAD_DIM, 64, 4, attention_tile_simdgroups(true, HEAD_DIM), true>;
 
 #define MPSX_ATTENTION_TILES(HEAD_DIM, T, TAG)                                                        \
   MPSX_KERNEL("attention_tensor_tiles_" #HEAD_DIM "_" #TAG, attention_tiles<T, Forward<T, HEAD_DIM>>) \
   MPSX_KERNEL("attention_tensor_tiles_backward_dq_" #HEAD_DIM "_" #TAG,                               \
-              attention_tiles_backward<T, Backward<T, HEAD_DIM>, true>)                               \
+              attention_tiles_backward<T, Backward<T, HEAD_DIM>, true, true>)                         \
   MPSX_KERNEL("attention_tensor_tiles_backward_dkv_" #HEAD_DIM "_" #TAG,                              \
-              attention_tiles_backward<T, Backward<T, HEAD_DIM>, false>)
+              attention_tiles_backward<T, Backward<T, HEAD_DIM>, false, HEAD_DIM == 64>)
 MPSX_ATTENTION_TILES(64, half, f16)
 MPSX_ATTENTION_TILES(64, bfloat, bf16)
 MPSX_ATTENTION_TILES(128, half, f16)
