@@ -307,7 +307,7 @@ cdef class Shader:
 
     cdef mpsx_shader* handle
     cdef public object source  # kept alive with the shader
-    cdef set warned  # names of kernels whose dtype mismatches were reported
+    cdef public set warned  # names of kernels whose dtype mismatches were reported
     cdef bint addresses_differ  # whether kernels see buffers at different addresses than this process
 
     def __init__(self, str name, str path=None, str text=None):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -10,6 +11,10 @@ import torch
 
 import mpsx
 from mpsx.cli.shader import UNCHECKED
+from mpsx.msl.compiler import find_compiler, writes_ptx
+from mpsx.msl.ptx import unpack
+from mpsx.shader import build, toolchain
+from mpsx.shader.compiler import Builder
 
 SOURCE = """
 #include <metal_stdlib>
@@ -158,6 +163,113 @@ def test_wrong_threadgroup_memory_raises(lib, x, memory, message):
 def test_kernel_without_threadgroup_arguments_accepts_none(lib, y):
     with pytest.raises(RuntimeError, match=r"plain: .*has no \[\[threadgroup\(0\)\]\]"):
         lib.plain(y, threadgroup_memory=16)
+
+
+BRANCHES = """
+#include <metal_stdlib>
+using namespace metal;
+typedef short tile_t;
+namespace sizes {
+constant bool is_large [[function_constant(0)]];
+constant tile_t rows [[function_constant(1)]], columns = is_function_constant_defined(rows) ? rows * 2 : -1;
+}
+constant float3 weights [[function_constant(2)]];
+constant bfloat narrow [[function_constant(3)]];
+constant ulong wide [[function_constant(4)]];
+constant half2 halves [[function_constant(5)]];
+constant float from_functions = max(weights.x, 2.5) + sqrt(weights.y);
+constant float3 thirds = weights / 3.0, more = thirds + float(narrow);
+template <int N> float sum_of_powers(float x) {
+  float sum = 0;
+  for (int i = 0; i < N; ++i) sum += pow(x, float(i) + 1234567.0f);
+  return sum;
+}
+kernel void branches(device float* y) {
+  if (sizes::is_large) y[0] = sum_of_powers<100>(y[1]);
+  else y[0] = sizes::columns;
+}
+kernel void types(device float* y) {
+  y[0] = from_functions;
+  y[1] = more.z;
+  y[2] = wide >> 60;
+  y[3] = halves.y;
+  y[4] = is_function_constant_defined(narrow);
+}
+"""
+not_on_metal = pytest.mark.skipif(mpsx._runtime.driver()["name"] == "metal", reason="Metal specializes kernels itself")
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def libraries(folder):
+    """Return the paths and contents of the compiled kernels in the cache."""
+    found = {path: path.read_bytes() for path in folder.iterdir() if path.suffix in (".so", ".dylib")}
+    return found | {path: "".join(text for _, text in unpack(path)).encode() for path in folder.glob("*.ptx")}
+
+
+@not_on_metal
+def test_disabled_branches_are_removed(folder, y):
+    lib = mpsx.compile_shader(BRANCHES)
+    lib.branches.with_constants(is_large=False)(y)
+    assert y[0].item() == -1
+    lib.branches.with_constants(is_large=False, rows=-16)(y)
+    assert y[0].item() == -32
+    magic = (struct.pack("<f", 1234567.0), b"0f4996B438")
+    small = libraries(folder)
+    assert len(small) == 2 and not any(word in data for data in small.values() for word in magic)
+    lib.branches.with_constants(is_large=True)(y)
+    (large,) = [data for path, data in libraries(folder).items() if path not in small]
+    assert any(word in large for word in magic)
+
+
+def test_ptx_of_specialized_kernels(folder):
+    if not writes_ptx(find_compiler()):
+        pytest.skip("the kernel compiler has no backend for NVIDIA GPUs (ziglang's has)")
+    target = toolchain.Target("sm_90", "cuda")
+    lazy = build.build(BRANCHES, "a.metal", target).lazy
+    text = dict(unpack(lazy.library("branches", {0: "false", 1: "16"})))["branches"]
+    assert f", {0x42000000};" in text  # stores `columns`, 32.0f
+    assert "0f4996B438" not in text
+    assert "0f4996B438" in dict(unpack(lazy.library("branches", {0: "true"})))["branches"]
+    # NVIDIA's driver runs no initializers, and LLVM does not evaluate the instruction for exp().
+    source = BRANCHES.replace("sqrt(", "exp(")
+    with pytest.raises(SyntaxError, match=r"a\.metal: error: the compiler cannot evaluate the initializer"):
+        build.build(source, "a.metal", target).lazy.library("types", {2: "1, 2, 3", 4: "1"})
+
+
+@not_on_metal
+def test_values_select_the_cached_kernel(folder, y, monkeypatch):
+    lib = mpsx.compile_shader(BRANCHES)
+    for values in ({"is_large": 0, 1: 3}, {"is_large": False, "rows": 3}, {0: False, "rows": 4}):
+        lib.branches.with_constants(values)(y)
+    assert len(libraries(folder)) == 2  # the first two are the same kernel
+    monkeypatch.setattr(Builder, "build_kernel", None)  # so compiling raises an error
+    again = mpsx.compile_shader(BRANCHES).branches
+    again.with_constants(is_large=False, rows=4)(y)
+    assert y[0].item() == 8
+    again.with_constants(is_large=False, rows=3)(y)
+    assert y[0].item() == 6
+    with pytest.raises(TypeError):
+        again.with_constants(is_large=False, rows=5)
+
+
+def test_types_of_constants(y):
+    y = torch.zeros(5, device="mpsx")
+    kernel = mpsx.compile_shader(BRANCHES).types
+    kernel.with_constants(weights=[1, 4, 9], narrow=1.0, wide=2**64 - 1, halves=(0, 0.1))(y, threads=1)
+    assert y.tolist() == [4.5, 4, 15, torch.tensor(0.1).half().item(), 1]
+    message = r"types: expected values for the function constants float3 weights \(index 2\), ulong wide \(index 4\)"
+    with pytest.raises(RuntimeError, match=message):
+        kernel.with_constants(halves=(0, 0))(y)
+    for name, value, kind in (("rows", 1 << 15, "short"), ("narrow", [1, 2], "bfloat"), ("weights", 1.5, "float3"),
+                              ("wide", -1, "ulong"), ("is_large", 0.5, "bool")):  # fmt: skip
+        text = f"{name}: expected a value of type {kind}, got {'1,2' if name == 'narrow' else value}"
+        with pytest.raises(RuntimeError, match=f"types: function constant {text}"):
+            kernel.with_constants({name: value})
 
 
 def command(*arguments, driver="host", **environment):

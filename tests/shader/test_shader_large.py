@@ -110,14 +110,14 @@ def test_checks_for_an_nvidia_gpu_compile_no_kernel(commands: list) -> None:
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
         shader_build.build(SOURCE, "program_source", target, ())
     assert objects(commands) == 0
-    assert built.lazy is not None and built.lazy.library("add_7").endswith(".ptx")
+    assert built.lazy is not None and built.lazy.library("add_7", {}).endswith(".ptx")
     assert objects(commands) == 1
 
 
 def test_error_of_one_instance_is_raised_on_use(commands: list) -> None:
     lib = mpsx.compile_shader(SOURCE.replace("BROKEN", "int(sizeof(int[100 - N]))"))
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: "):
-        lib.fill_16384  # noqa: B018
+        lib.fill_16384.with_constants(extra=5)
     lib.add_1(x := torch.zeros(3, dtype=torch.int32, device="mpsx"))
     assert x.tolist() == [1] * 3
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..shader import toolchain
 from ..shader.cache import Cache, digest, with_fallback_cache
 from ..shader.compiler import Builder, SharedFile
+from ..shader.constants import is_missing
 from ..shader.toolchain import Target
 from . import bitcode, constants, entry, ir, kernel, lower
 from .ir import AirError
@@ -74,8 +75,9 @@ class KernelBuilder:
             if record is None or (record["library"] and path is None):
                 parsed = self.parse(function)
                 text, loop = lowered_text(parsed, texts, self.target.mode, self.builder.compiler.description, self.isa)
-                path = None if constants.missing(parsed.kernel, texts) else self.compile(text, loop, cache)
-                record = {"library": path.name if path else "", "kernel": parsed.kernel.describe(self.name)}
+                description = parsed.kernel.describe(self.name)
+                path = None if is_missing(description, texts) else self.compile(text, loop, cache)
+                record = {"library": path.name if path else "", "kernel": description}
                 cache.write(f"{key}.json", record)
                 cache.trim()
             return path and str(path), record["kernel"]

@@ -15,11 +15,6 @@ INTEGERS = {"bool": "B", "char": "b", "uchar": "B", "short": "h", "ushort": "H",
             "ulong": "Q"}  # fmt: skip
 
 
-def missing(kernel: Kernel, texts: dict[object, str]) -> bool:
-    """Return whether a required constant has no value. `texts` has values by name or index (shader/constants.py)."""
-    return any(c.required and c.name not in texts and c.index not in texts for c in kernel.constants)
-
-
 def definitions(kernel: Kernel, texts: dict[object, str]) -> dict[str, str]:
     """Return the variable of each constant with its type and value in LLVM IR: an array of bytes, which LLVM converts
     to the type of each load. A constant without a valid value is 0. The driver reports invalid values."""

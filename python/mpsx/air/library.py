@@ -9,7 +9,7 @@ from .. import _runtime
 from .._shader import Kernel, Shader
 from ..shader import library as shader_library
 from ..shader.cache import current_cache
-from ..shader.library import ShaderLibrary
+from ..shader.library import KernelShader, ShaderLibrary
 from .build import KernelBuilder
 from .ir import AirError
 from .metallib import Function, MetallibError, read
@@ -68,22 +68,9 @@ class MetallibShader:
             except AirError as error:
                 kernel = f"{self.name}: kernel '{name}'"
                 raise RuntimeError(f"mpsx.load_metallib: {kernel} is not supported: {error}") from None
-            self.loaded[key] = KernelShader(self, path), description
+            self.loaded[key] = KernelShader(self, self.name, path), description
         shader, description = self.loaded[key]
         return Shader.kernel(shader, name, description, constants)
-
-
-class KernelShader(Shader):
-    """The library of one kernel, compiled for certain values of the function constants. The path is None if a required
-    constant has no value yet."""
-
-    def __init__(self, metallib: MetallibShader, path: str | None) -> None:
-        super().__init__(metallib.name, path=path)
-        self.metallib = metallib
-
-    def kernel(self, name: str, description: dict | None = None, constants: dict | None = None) -> Kernel | None:
-        """Return the kernel for other values of the function constants, which have another library."""
-        return self.metallib.kernel(name, description, constants)
 
 
 __all__ = ["AirError", "MetallibError", "load_metallib"]

@@ -71,16 +71,14 @@ CUDA_FLAGS = """-std=c++17 -O3 -fno-exceptions -fno-rtti -fno-math-errno -fno-tr
     -fno-strict-aliasing -Xclang -fconvergent-functions -mllvm -disable-vector-combine
     -gline-directives-only -w""".split()
 CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # zig's spelling
-               False: ["--target=nvptx64-nvidia-cuda", "-march=sm_80", "-Xclang", "-target-feature", "-Xclang",
-                       "+ptx80"]}
+               False: ["--target=nvptx64-nvidia-cuda", "-march=sm_80", "--cuda-feature=+ptx80"]}
 # metal_stdlib defines Metal 4 tensors only in C++23, so sources that use tensors (passes/tensors.py) need this flag.
 TENSOR_FLAGS = ["-std=c++23"]
 # On NVIDIA GPUs, loops over accumulators must be unrolled completely. Otherwise, LLVM keeps the accumulators in memory.
 CUDA_TENSOR_FLAGS = [*TENSOR_FLAGS, *"-mllvm -unroll-threshold=4000 -mllvm -pragma-unroll-threshold=200000".split()]
 # Select Hopper's instructions (wgmma, TMA), which run only on compute capability 9.0.
 HOPPER_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_90a+ptx83", "-DMPSX_SM90=1"],
-                 False: ["--target=nvptx64-nvidia-cuda", "-march=sm_90a", "-Xclang", "-target-feature", "-Xclang",
-                         "+ptx83", "-DMPSX_SM90=1"]}
+                 False: ["--target=nvptx64-nvidia-cuda", "-march=sm_90a", "--cuda-feature=+ptx83", "-DMPSX_SM90=1"]}
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 
@@ -111,16 +109,18 @@ class Compiler:
             flags = flags + (GENERAL_FLAGS if clang else [WRAP_FLAG, OVERLOADS_FLAG])
         return flags + self.isa_flags(isa)
 
-    def tensor_flags(self, isa="", mode="wide"):
-        """Return the flags to append for a source that uses Metal 4 tensors."""
+    @staticmethod
+    def tensor_flags(isa="", mode="wide", zig=False):
+        """Return the flags to append for a source that uses Metal 4 tensors. `zig` selects the spelling of zig's
+        driver."""
         if mode != "cuda":
             return TENSOR_FLAGS
-        return CUDA_TENSOR_FLAGS + (HOPPER_TARGET[self.is_zig] if isa == "sm_90a" else [])
+        return CUDA_TENSOR_FLAGS + (HOPPER_TARGET[zig] if isa == "sm_90a" else [])
 
     def source_flags(self, name, mode="wide", isa=""):
         """Return additional flags for the translated file `name`."""
         if is_tensor_source(name):
-            return self.tensor_flags(isa, mode)
+            return self.tensor_flags(isa, mode, self.is_zig)
         if mode != "wide" or "clang" not in self.description:
             return []
         return CLANG_ELEMENTWISE_FLAGS if "elementwise_" in name else CLANG_FAMILY_FLAGS

@@ -67,6 +67,13 @@ def element_type(parameter, names):
     return resolve(words, names, MAX_DEPTH)
 
 
+def value_type(text, names):
+    """Return the name of a scalar or vector type, such as `int2`, that the type `text` refers to. Return "" for any
+    other type."""
+    scalar, _, count = resolve(text.split(), names, MAX_DEPTH).partition(" ")
+    return scalar + count if count in ("", "2", "3", "4") else ""
+
+
 def resolve(words, names, depth):
     """Return the name of the element type that the tokens `words` refer to, or "" if it is unknown."""
     long = words.count("long")

@@ -75,6 +75,7 @@ class Module:
     markers: list = field(default_factory=list)   # token ranges of `kernel` and [[kernel]]
     constants: list = field(default_factory=list)   # FunctionConstants, set by the pass
     setters: list = field(default_factory=list)  # names of the functions that set constants, set by the pass
+    definitions: list = field(default_factory=list)  # definitions of the constants, set by the pass
 
 
 def space_and_shape(words):

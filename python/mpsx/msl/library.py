@@ -21,6 +21,8 @@ class Library:
     kernels: list
     exports: Callable  # instances -> code that exports them
     instances: list
+    constants: list  # all function constants in the source: {name, index, type}
+    definitions: list  # the function_constants.Definitions that a specialized kernel needs
 
     @property
     def text(self):
@@ -36,14 +38,18 @@ class Library:
         return self.exports(list({i.kernel.token: i for i in reversed(self.instances)}.values()))
 
 
-def translate_library(src, mode, compiler, isa):
+def translate_library(src, mode, compiler, isa, specialize=False):
     """Translate a preprocessed Source to C++ that exports mpsx_kernel_table or, in mode cuda, to C++ for a PTX library.
-    `mode` is auto, simt, or cuda, as in `msl.py translate`."""
+    `mode` is auto, simt, or cuda, as in `msl.py translate`. If `specialize` is set, the code of each kernel must follow
+    `definitions` with the values of the function constants. Otherwise, and never in mode cuda, the entry points receive
+    them at run time."""
     module = collect_kernels(src)
-    lower(src, module, shared=True, general=True)
+    lower(src, module, shared=True, general=True, specialize=specialize)
     emitter = emitter_of(module.unit, mode, general=True)
-    used = {k.token: constants_of(emitter.calls, k, module) for k in module.kernels.values()}
     named = element_types.aliases(module.unit) if module.instances else {}
+    for constant in module.constants:
+        constant.type = element_types.value_type(constant.type, named)
+    used = {k.token: constants_of(emitter.calls, k, module) for k in module.kernels.values()}
     tensors = TensorTypes(module.unit, module.evaluator)
     kernels = [describe(src, i, used[i.kernel.token], named, tensors) for i in module.instances]
     source = (f'{macros(src, mode, general=True)}#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
@@ -56,7 +62,8 @@ def translate_library(src, mode, compiler, isa):
             return emitter.description(instances) + text
         return text + export(table, len(instances), compiler, isa)
 
-    return Library(source, kernels, exports, module.instances)
+    constants = [{"name": c.plain, "index": c.index, "type": c.type} for c in module.constants]
+    return Library(source, kernels, exports, module.instances, constants, module.definitions)
 
 
 def constants_of(calls, kernel, module):

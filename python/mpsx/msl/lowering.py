@@ -28,18 +28,20 @@ def lower_thread_limits(src, module):
         src.insert_before(at, f"{head} struct {kernel.max_threads} {{ static constexpr unsigned value = ({text}); }}; ")
 
 
-def lower(src, module, shared=False, general=False):
+def lower(src, module, shared=False, general=False, specialize=False):
     """Edit `src` in place. If `shared` is set, the threads of a threadgroup share threadgroup variables. Otherwise,
-    each threadgroup is a single thread. `general` also accepts features that the project's own kernels do not use."""
+    each threadgroup is a single thread. `general` also accepts features that the project's own kernels do not use. If
+    `specialize` is set, each kernel is compiled for given values of the function constants."""
     unit = module.unit
     for begin, end in module.removed:
         src.replace(begin, end)
     remove_duplicates(src, unit)
     for begin, end in module.markers:
         src.replace(begin, end, "inline")
-    constants = FunctionConstants(src, module)
+    constants = FunctionConstants(src, module, specialize)
     constants.run()
-    module.constants, module.setters, done = constants.constants, constants.setters, constants.done
+    module.constants, done = constants.constants, constants.done
+    module.definitions, module.setters = (constants.definitions, []) if specialize else ([], constants.setters)
     lower_thread_limits(src, module)
     rename_overloads(src, module)
     compose_swizzles(src)

@@ -8,7 +8,6 @@ A library consists of lines of text, followed by the compressed units. src/drive
     mpsx-ptx 3
     compiler <description>
     unit <compressed bytes> <bytes> <bytes of the common part> <target, such as sm_80>
-    constant <name> <index> <scalar or -> <components>
     kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging>
     end
 
@@ -44,7 +43,6 @@ SMALL_STAGING = 96 * 1024
 # A variable in shared memory, and the padding that aligns the staging memory after it (scope.h).
 SHARED_VARIABLE = re.compile(r"^(?!\.extern).*\.shared ", re.M)
 STAGING_ALIGNMENT = 1024
-SETTER = "mpsx_set_constants"
 
 
 def nvidia_program(name):
@@ -125,12 +123,8 @@ def unit(description, text):
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
     common, entries = split_entries(LIMIT.sub("", text))
     staging = Staging(text)
-    if SETTER in entries:
-        common += entries[SETTER]
     parts, lines = [lower_matmuls(staging.lower(common)).encode()], []
     at = len(parts[0])
-    for c in description["constants"]:
-        lines.append("\t".join(["constant", c["name"], str(c["index"]), c["scalar"] or "-", str(c["components"])]))
     for kernel in description["kernels"]:
         symbol = kernel["symbol"]
         group, simdgroup, most, threads = staging.of_kernel(common, entries[symbol])

@@ -45,6 +45,8 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
         defines = [*defines, *(f"MPSX_{name.upper()}=mpsx::{name}" for name in names)]
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)
+    if mode == "cuda" and module.constants:
+        raise MslError(f"{path}: in mode cuda, only compile_shader supports function constants")
     stem = identifier(name or os.path.basename(path))
     emitter, body = emitter_of(module.unit, mode, general), src.result()
     if mode == "simt":  # with checks, unrolled loops take ten times as long to compile

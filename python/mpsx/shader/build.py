@@ -88,9 +88,11 @@ def lookup(cache: Cache, key: str, target: Target, name: str) -> Built | None:
 def _built(record: dict, path: str, cached: bool, cache: Cache, target: Target, name: str, key: str) -> Built:
     lazy = None
     if "exports" in record:
+        from ..msl.passes.function_constants import Definition
         from .lazy_kernels import LazyKernels
 
-        lazy = LazyKernels(cache, target, name, key, record["source"], record["exports"])
+        lazy = LazyKernels(cache, target, name, key, record["source"], record["exports"], record["constants"],
+                           [Definition(*fields) for fields in record["definitions"]])  # fmt: skip
     return Built(path, record["kernels"], cached, lazy, record.get("warnings", ()))
 
 

@@ -2,19 +2,20 @@
 
 Only the C++ compiler runs in a separate process. A source with at most AT_ONCE kernels becomes one library. Compiling
 all kernels of a larger source would take minutes, so the source is checked and translated to a precompiled header, and
-each kernel is compiled into its own library on first use (lazy_kernels.py).
+each kernel is compiled into its own library on first use (lazy_kernels.py). The same applies to a source with function
+constants, because their values determine the code of the kernels.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 OVERLAYS = "overlays"  # name of the text that includes the overlays
 AT_ONCE = 16  # maximum number of kernels to compile together
+INITIALIZER = re.compile(r"^(define internal void @(?:__cxx_global_var_init|_GLOBAL__sub_I)[^ ]*\(\)) #\d+", re.M)
+INITIALIZED = re.compile(r"^\.func __cxx_global_var_init", re.M)
 KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
 
 
@@ -59,7 +62,6 @@ class Builder:
         from ..msl.source import MslError, Source
 
         texts = {self.name: source}
-        on_gpu = self.target.mode == "cuda"
         with self.working_folder() as folder:
             text, files = self.preprocess(source, folder)
             try:
@@ -72,7 +74,8 @@ class Builder:
                 raise SyntaxError(str(error)) from None
             finish_check, warnings = self.start_check(unit, texts) if unit else (list, [])
             try:
-                translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa)
+                translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa,
+                                                specialize=True)  # fmt: skip
             except MslError as error:
                 self.reject(check.merge(check.from_text(str(error)), finish_check()), texts)
                 raise SyntaxError(str(error)) from None
@@ -84,13 +87,13 @@ class Builder:
             }
             shared = header and self.finish(header), calls and self.finish(calls)
             try:
-                if len(translation.kernels) > AT_ONCE:
+                if len(translation.kernels) > AT_ONCE or translation.constants:
                     self.check(translation.source, translation.samples(), folder, shared[0])
                     record["source"], record["exports"] = translation.source, translation.parts()
+                    record["constants"] = translation.constants
+                    record["definitions"] = [dataclasses.astuple(d) for d in translation.definitions]
                 else:
-                    library = (self.compile_ptx(translation.text, folder, shared[0]) if on_gpu
-                               else self.compile(translation.text, folder, *shared))  # fmt: skip
-                    record["library"] = self.cache.store(library).name
+                    record["library"] = self.cache.store(self.compile(translation.text, folder, *shared)).name
             except SyntaxError as error:
                 self.reject(check.merge(finish_check(), explain(str(error), translation.text, texts)), texts)
                 raise
@@ -119,18 +122,13 @@ class Builder:
         from ..msl.check.messages import explain
         from ..msl.passes.tensors import uses_tensors
 
-        self.kernels, self.tensors = [kernel], uses_tensors(source)
+        self.kernels, self.tensors, text = [kernel], uses_tensors(source), source + exports
         with self.working_folder() as folder:
             try:
-                if self.target.mode == "cuda":
-                    header = self.start_shared_files(folder, source)[0]
-                    library = self.compile_ptx(source + exports, folder, header and self.finish(header))
-                elif "clang" not in self.compiler.description:
-                    library = self.compile(source + exports, folder, None, self.finish(self.start_calls(folder)))
-                else:
-                    header, calls = map(self.finish, self.start_shared_files(folder, source))
-                    library = self.compile(exports, folder, self.finish(self.start_source(source, folder, header)),
-                                           calls)  # fmt: skip
+                header, calls = (file and self.finish(file) for file in self.start_shared_files(folder, source))
+                if header:
+                    header, text = self.finish(self.start_source(source, folder, header)), exports
+                library = self.compile(text, folder, header, calls)
             except SyntaxError as error:
                 self.reject(explain(str(error), source + exports), {})
                 raise
@@ -142,18 +140,11 @@ class Builder:
         """Let the compiler check a translated source followed by `exports`. Raise SyntaxError with its error
         messages."""
         from ..msl.check.messages import CLANG_FLAGS, FLAGS
-        from ..msl.compiler import CUDA_TENSOR_FLAGS
 
-        clang = "clang" in self.compiler.description
-        readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
-        if self.target.mode == "cuda":  # call clang directly, because zig's driver would not stop at the syntax check
-            flags = self.compiler.clang_flags("", "cuda", general=True) + (CUDA_TENSOR_FLAGS if self.tensors else [])
-            self.run([*self.clang, *flags, *readable], source + exports)
-        elif clang:
-            header = self.finish(self.start_source(source, folder, header))
-            self.run([*self.clang, *self.flags(), "-include-pch", str(header), *readable], exports)
-        else:
-            self.run([*self.clang, *self.flags(), *readable], source + exports)
+        flags = [*self.flags(), *(CLANG_FLAGS if "clang" in self.compiler.description else FLAGS), "-fsyntax-only"]
+        if header:
+            flags += ["-include-pch", str(self.finish(self.start_source(source, folder, header)))]
+        self.run([*self.clang, *flags, "-x", "c++", "-"], exports if header else source + exports)
 
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
@@ -189,7 +180,7 @@ class Builder:
     def flags(self) -> list[str]:
         """Return the flags for the C++ compiler."""
         if self.target.mode == "cuda":
-            return [*self.compiler.flags(mode="cuda", general=True), *self.tensor_flags()]
+            return [*self.compiler.clang_flags("", "cuda", general=True), *self.tensor_flags()]
         simt = self.target.mode == "simt"
         flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
         return [*flags, *self.tensor_flags(), "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
@@ -245,13 +236,12 @@ class Builder:
     def start_shared_files(self, folder: Path, text: str) -> tuple[SharedFile | None, SharedFile | None]:
         """Start compiling the files that all shaders share: the precompiled header of the Metal standard library (only
         for clang), and the functions through which kernels call the SIMT engine (only for CPUs). For NVIDIA GPUs, the
-        header depends on what a source uses. It is not precompiled for sources with thread_elements, which are
-        rare."""
+        header depends on what a source uses."""
         header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(toolchain.METAL_STDLIB / "msl.h")]
         if self.target.mode == "cuda":
             names = ["SIMT", "GENERAL", "CUDA"] + (["TENSORS"] if self.tensors else [])  # translate.macros
-            header = [f"-DMPSX_{name}=1" for name in names] + header
-            return None if "thread_elements" in text else self.start_file(folder, "msl.pch", header), None
+            names += ["THREAD_ELEMENTS"] if re.search(r"\bthread_elements\b", text) else []
+            return self.start_file(folder, "msl.pch", [*(f"-DMPSX_{name}=1" for name in names), *header]), None
         is_clang = "clang" in self.compiler.description
         started = self.start_file(folder, "msl.pch", header) if is_clang else None
         return started, self.start_calls(folder)
@@ -269,14 +259,12 @@ class Builder:
 
     def start_file(self, folder: Path, name: str, arguments: list[str], text: str = "") -> SharedFile:
         """Find a shared file in the cache, or start compiling it. `text` is the compiler's standard input."""
-        on_gpu = self.target.mode == "cuda"
-        command = [*(self.compiler.command if on_gpu else self.clang), *self.flags(), *arguments, "-o"]
+        command = [*self.clang, *self.flags(), *arguments, "-o"]
         stamp = digest(toolchain.compiler_stamp(), toolchain.headers_hash(str(self.cache.folder)), *command, text)
         file = SharedFile(f"{name}-{stamp[:32]}", folder / name, text)
         file.path = self.cache.get(file.name)
         if file.path is None:
-            env = processes.with_caches_in(folder) if on_gpu else None
-            file.process = self.start([*command, str(file.written)], env=env)
+            file.process = self.start([*command, str(file.written)])
         return file
 
     def finish(self, file: SharedFile) -> Path:
@@ -292,47 +280,50 @@ class Builder:
             file.path = self.cache.put(file.written, file.name)
         return file.path
 
-    def compile_ptx(self, text: str, folder: Path, header: Path | None) -> Path:
-        """Compile translated text to a PTX library. `header` is the precompiled header of the standard library."""
-        from ..msl.check.messages import CLANG_FLAGS
+    def write_ptx(self, command: list[str], code: Path, library: Path) -> None:
+        """Compile LLVM IR to a PTX library."""
         from ..msl.ptx import pack_files
 
-        code, library = folder / "shader.cpp", folder / "shader.ptx"
-        code.write_text(text)
-        # Use zig's driver, because it can select a PTX version older than clang's newest.
-        command, env = [*self.compiler.command, *self.flags(), *CLANG_FLAGS], processes.with_caches_in(folder)
-        self.write_ir([*command, "-include-pch", str(header)] if header else command, code, env)
-        self.run([*command, "-S", f"{code}.ll", "-o", f"{code}.ptx"], env=env)
-        missing = re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", Path(f"{code}.ptx").read_text())
-        if missing:
+        self.run([*command, "-S", "-x", "ir", f"{code}.ll", "-o", f"{code}.ptx"])
+        text = Path(f"{code}.ptx").read_text()
+        if missing := re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", text):
             function = toolchain.undefined_function(f"undefined symbol: {missing[1]}")
             raise SyntaxError(f"{self.name}: error: function '{function}' is called, but not defined")
+        if INITIALIZED.search(text):  # a GPU has nothing that runs initializers
+            raise SyntaxError(f"{self.name}: error: the compiler cannot evaluate the initializer of a constant that "
+                              "depends on function constants; compute its value in the kernel")  # fmt: skip
         pack_files(library, [code], [f"{code}.ptx"], self.compiler.description)
-        return library
 
-    def write_ir(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
+    def write_ir(self, command: list[str], code: Path) -> None:
         """Compile C++ to unoptimized LLVM IR. Mark functions as noinline if inlining them would make a kernel too
         large."""
         from ..msl.code_size import limit_code_size
         from ..msl.shifts import mask_shifts
 
         ir = Path(f"{code}.ll")
-        self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)], env=env)
-        text = mask_shifts(ir.read_text())
+        self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)])
+        # Initializers of constants run when the library is loaded, before the simt engine can check their accesses.
+        text = INITIALIZER.sub(r"\1", mask_shifts(ir.read_text()))
         # Tensor accumulators stay in registers only if every function is inlined and every loop is unrolled.
         limited = not (self.tensors and self.target.mode == "cuda")
         ir.write_text(limit_code_size(text, self.target.mode) if limited else text)
 
-    def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
-        """Compile translated text to a shared library."""
+    def compile(self, text: str, folder: Path, header: Path | None, calls: Path | None) -> Path:
+        """Compile translated text to a shared library or a PTX library. `header` is a precompiled header."""
         from ..msl.check.messages import CLANG_FLAGS, FLAGS
 
         readable = CLANG_FLAGS if "clang" in self.compiler.description else FLAGS
-        code, written, library = folder / "shader.cpp", folder / "shader.o", folder / "shader.so"
+        on_gpu = self.target.mode == "cuda"
+        code, written = folder / "shader.cpp", folder / "shader.o"
+        library = folder / ("shader.ptx" if on_gpu else "shader.so")
         code.write_text(text)
         command = [*self.clang, *self.flags(), *readable]
         if "clang" in self.compiler.description:
             self.write_ir([*command, "-include-pch", str(header)] if header else command, code)
+        if on_gpu:
+            self.write_ptx(command, code, library)
+            return library
+        if "clang" in self.compiler.description:
             self.run([*command, "-c", "-x", "ir", f"{code}.ll", "-o", str(written)])
         else:
             self.run([*command, "-c", str(code), "-o", str(written)])
@@ -341,7 +332,7 @@ class Builder:
         return library
 
 
-@dataclass
+@dataclasses.dataclass
 class SharedFile:
     """A cached file that several builds share. If it is not in the cache, a process is compiling it."""
 

@@ -6,13 +6,18 @@ import bisect
 import functools
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from .. import _runtime
 from .._shader import Kernel, Shader
 from . import build, toolchain
+from .constants import initializers, is_missing
 from .lazy_kernels import LazyKernels
+
+if TYPE_CHECKING:
+    from ..air.library import MetallibShader
 
 SOURCE_NAME = "program_source"  # Metal's file name for source text
 MANY_NAMES = 50  # longest list of kernels in messages; metallibs may have thousands
@@ -73,7 +78,8 @@ def compile_shader(source: str) -> ShaderLibrary:
 
     The source may include PyTorch's headers, such as `<c10/metal/utils.h>`. Without a Mac, mpsx translates it to C++
     and compiles it with clang (`pip install ziglang`), clang++, g++, or `$MPSX_KERNEL_CXX`. If the source has many
-    kernels, each one is compiled on first use, otherwise all are compiled at once. Results are cached in
+    kernels or function constants, each kernel is compiled on first use, and for each set of values of its function
+    constants. Otherwise all are compiled at once. Results are cached in
     `$MPSX_CACHE_DIR` (default: `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
 
     On a Mac, Metal compiles the text with the options of `torch.mps.compile_shader`: the newest language version, and
@@ -112,14 +118,14 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = (),
     for warning in built.warnings:
         warnings.warn(warning, SyntaxWarning, stacklevel=4)
     text = build.ShaderSource(source, name, tuple(include_dirs))
-    shader = LazyShader(text, built.lazy) if built.lazy else _open(text, built.path)
+    shader = LazyShader(text, built.lazy) if built.lazy else _open(Shader, text, built.path)
     return ShaderLibrary(shader, built.kernels), built.kernels
 
 
-def _open(source: build.ShaderSource, path: str) -> Shader:
-    """Load the compiled library of a source."""
+def _open(kind: Callable[..., Shader], source: build.ShaderSource, path: str) -> Shader:
+    """Load the compiled library of a source as a Shader of this kind."""
     try:
-        shader = Shader(source.name, path=path)
+        shader = kind(source.name, path=path)
     except RuntimeError as error:
         missing = toolchain.undefined_function(str(error))
         if missing:
@@ -129,27 +135,51 @@ def _open(source: build.ShaderSource, path: str) -> Shader:
     return shader
 
 
+class KernelShader(Shader):
+    """The library of one kernel, compiled for certain values of the function constants. It has no path if a required
+    constant has no value yet. `owner` returns the kernel for other values."""
+
+    def __init__(self, owner: LazyShader | MetallibShader, name: str, path: str | None = None) -> None:
+        super().__init__(name, path=path)
+        self.owner = owner
+
+    def kernel(self, name: str, description: dict | None = None, constants: dict | None = None) -> Kernel | None:
+        return self.owner.kernel(name, description, constants)
+
+
 class LazyShader:
-    """A Shader that compiles each kernel on first use."""
+    """A Shader that compiles each kernel on first use, for the values of the function constants."""
 
     def __init__(self, source: build.ShaderSource, kernels: LazyKernels) -> None:
         self.source, self.kernels = source, kernels
+        self.loaded: dict[str, KernelShader] = {}  # by path
+        self.warned: set[str] = set()  # shared by the kernels for different values
 
     def names(self) -> list[str]:
         return sorted(self.kernels.exports)
 
-    def kernel(self, name: str, description: dict | None) -> Kernel | None:
+    def kernel(self, name: str, description: dict | None, constants: dict | None = None) -> Kernel | None:
         if name not in self.kernels.exports:
             return None
-        return _open(self.source, self.kernels.library(name)).kernel(name, description)
+        values = initializers(name, self.kernels.constants, constants or {})
+        kind = functools.partial(KernelShader, self)
+        if is_missing(description, constants or {}):
+            return Shader.kernel(kind(self.source.name), name, description, constants)
+        path = self.kernels.library(name, values)
+        if path not in self.loaded:
+            self.loaded[path] = _open(kind, self.source, path)
+            self.loaded[path].warned = self.warned
+        return Shader.kernel(self.loaded[path], name, description, constants)
 
 
 def compile_all(library: ShaderLibrary) -> None:
-    """Compile those kernels of a library that are not compiled yet, on all cores."""
+    """Compile those kernels of a library that are not compiled yet, on all cores. Leaves out kernels that need function
+    constants."""
     shader = library.__dict__["__shader"]
     if isinstance(shader, LazyShader):
+        names = [name for name, kernel in library.__dict__["__kernels"].items() if not is_missing(kernel, {})]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(shader.kernels.library, shader.names()))
+            list(pool.map(lambda name: shader.kernels.library(name, {}), names))
 
 
 @functools.cache

@@ -19,9 +19,7 @@ CudaEvent& of(Event* event) { return *reinterpret_cast<CudaEvent*>(event); }
 class CudaDriver final : public Driver, public GraphDriver {
  public:
   explicit CudaDriver(const std::string& directory)
-      : stream_(device_),
-        memory_(device_, stream_.get(), exact_buffers()),
-        kernels_(device_, stream_.get(), directory + "/mpsx.ptx") {
+      : stream_(device_), memory_(device_, stream_.get(), exact_buffers()), kernels_(device_, directory + "/mpsx.ptx") {
     info_.name = "cuda";
     info_.device = device_.name;
     info_.compiler = kernels_.compiler();
@@ -68,7 +66,7 @@ class CudaDriver final : public Driver, public GraphDriver {
   const Kernel* kernel(std::string_view key) override { return kernels_.kernel(key); }
   std::vector<std::string> kernel_names() const override { return kernels_.kernel_names(); }
   std::unique_ptr<Library> load_library(const LibrarySource& source) override {
-    return std::make_unique<Kernels>(device_, stream_.get(), source.path);
+    return std::make_unique<Kernels>(device_, source.path);
   }
 
   Stream* default_stream() override { return as_stream(&stream_); }

@@ -42,12 +42,11 @@ size_t threadgroup_bytes(std::string_view module) {
 
 }  // namespace
 
-Kernels::Kernels(const Device& device, CUstream stream, const std::string& path)
-    : device_(device), stream_(stream), library_(path, device.target()), cache_(device) {}
+Kernels::Kernels(const Device& device, const std::string& path)
+    : device_(device), library_(path, device.target()), cache_(device) {}
 
 Kernels::Loaded::~Loaded() {
   if (module) api.cuModuleUnload(module);
-  if (constants) api.cuMemFreeHost(constants);
 }
 
 const CudaKernel* Kernels::get(std::string_view key) {
@@ -96,11 +95,6 @@ std::unique_ptr<Kernels::Loaded> Kernels::load(std::string_view key, const PtxKe
     count = std::max(count, p.index + 1);
   }
   if (kernel.threadgroups > 0) kernel.max_staging = 0;  // it cannot tell where the threadgroup arguments start
-  const size_t bar = key.find('|');
-  if (!found.unit->constants.empty())
-    set_constants(*loaded, found, bar == key.npos ? std::string_view() : key.substr(bar + 1));
-  else if (bar != key.npos)
-    throw Error(found.name + ": has no function constants");
   return loaded;
 }
 
@@ -127,29 +121,6 @@ std::string Kernels::compile(const PtxKernel& kernel) {
     throw Error(kernel.name + ": the NVIDIA driver cannot compile it: " + api.describe(result) + (*log ? "\n" : "") +
                 log);
   return std::string(static_cast<const char*>(code), size);
-}
-
-// Launches the module's mpsx_set_constants kernel. It sets the function constants and evaluates all constants that
-// depend on them.
-void Kernels::set_constants(Loaded& loaded, const PtxKernel& kernel, std::string_view text) {
-  const Api& api = device_.api;
-  const FunctionConstants values(kernel.name, kernel.unit->constants, text);
-  const size_t count = values.declared().size(), stride = 32;  // 32 bytes is the size of the largest type, long4
-  const size_t table = (count * sizeof(void*) + stride - 1) / stride * stride;
-  api.check(api.cuMemHostAlloc(&loaded.constants, table + count * stride,
-                               CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-            "cuMemHostAlloc");
-  auto* const base = static_cast<char*>(loaded.constants);
-  for (size_t i = 0; i < count; ++i) {
-    char* const value = values.addresses()[i] ? base + table + i * stride : nullptr;
-    if (value) std::memcpy(value, values.addresses()[i], stride);
-    reinterpret_cast<char**>(base)[i] = value;
-  }
-  CUfunction setter = nullptr;
-  api.check(api.cuModuleGetFunction(&setter, loaded.module, "mpsx_set_constants"), "cuModuleGetFunction");
-  void* parameter = base;
-  void* parameters[] = {&parameter};
-  api.check(api.cuLaunchKernel(setter, 1, 1, 1, 1, 1, 1, 0, stream_, parameters, nullptr), "cuLaunchKernel");
 }
 
 }  // namespace mpsx::driver::cuda

@@ -1,5 +1,5 @@
-// Looks up kernels by key and compiles them on first use. Each combination of a kernel and function constants has its
-// own module.
+// Looks up kernels by key and compiles them on first use. A library contains kernels for certain values of function
+// constants, so the values in a key only identify the kernel.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct CudaKernel final : Kernel {
 
 class Kernels final : public Library {
  public:
-  Kernels(const Device&, CUstream, const std::string& path);
+  Kernels(const Device&, const std::string& path);
 
   const Kernel* kernel(std::string_view key) const override { return const_cast<Kernels*>(this)->get(key); }
   std::vector<std::string> kernel_names() const override { return library_.names(); }
@@ -41,7 +41,6 @@ class Kernels final : public Library {
     const Api& api;
     CudaKernel kernel;
     CUmodule module = nullptr;
-    void* constants = nullptr;  // values of the function constants, in pinned memory
   };
   // A thread that loads a kernel holds its mutex, so threads load different kernels at the same time.
   struct Entry {
@@ -51,10 +50,8 @@ class Kernels final : public Library {
   const CudaKernel* get(std::string_view key);
   std::unique_ptr<Loaded> load(std::string_view key, const PtxKernel&);
   std::string compile(const PtxKernel&);
-  void set_constants(Loaded&, const PtxKernel&, std::string_view text);
 
   const Device& device_;
-  const CUstream stream_;
   PtxLibrary library_;
   const CubinCache cache_;
   std::mutex mutex_;

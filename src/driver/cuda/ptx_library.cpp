@@ -99,14 +99,10 @@ void PtxLibrary::read(std::string_view data, const std::string& target) {
       const size_t packed = number(words.at(1));
       if (at + packed > data.size()) throw Error("unexpected end of file");
       units_.push_back(
-          std::make_unique<PtxUnit>(PtxUnit{data.substr(at, packed), number(words.at(2)), number(words.at(3)), {}}));
+          std::make_unique<PtxUnit>(PtxUnit{data.substr(at, packed), number(words.at(2)), number(words.at(3))}));
       at += packed;
       preferred = words.at(4) == target;
       usable = preferred || words[4].back() != 'a';
-    } else if (words[0] == "constant") {
-      const std::string scalar(words.at(3) == "-" ? "" : words.at(3));
-      units_.back()->constants.push_back(
-          {std::string(words.at(1)), uint32_t(number(words.at(2))), scalar, uint32_t(number(words.at(4)))});
     } else if (words[0] == "kernel") {
       PtxKernel kernel;
       kernel.offset = number(words.at(1));

@@ -7,8 +7,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "driver/function_constants.h"
-
 namespace mpsx::driver::cuda {
 
 // A parameter of an entry point. After all of these, the grid is passed as the last parameter.
@@ -21,7 +19,6 @@ struct Parameter {
 struct PtxUnit {
   std::string_view packed;  // zlib-compressed
   size_t size = 0, common = 0;
-  std::vector<FunctionConstant> constants;
 };
 
 struct PtxKernel {

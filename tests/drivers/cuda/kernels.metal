@@ -2,10 +2,6 @@
 #include <metal_stdlib>
 using namespace metal;
 
-constant int scale [[function_constant(0)]];
-constant bool has_bias [[function_constant(1)]];
-constant int factor = is_function_constant_defined(scale) ? scale : 3;
-
 struct Params {
   uint n;
   float weights[5];
@@ -20,11 +16,10 @@ kernel void table(device float* out [[buffer(0)]], constant Table& t [[buffer(1)
 }
 
 kernel void values(device float* out [[buffer(0)]], constant Params& p [[buffer(2)]],
-                   device const float* bias [[buffer(3), function_constant(has_bias)]],
+                   device const float* bias [[buffer(3)]],
                    uint i [[thread_position_in_grid]]) {
   if (i >= p.n) return;
-  out[i] = p.weights[i % 5] * float(factor);
-  if (has_bias) out[i] += bias[i];
+  out[i] = p.weights[i % 5] + bias[i];
 }
 
 [[max_total_threads_per_threadgroup(256)]] kernel void shared(device int* out [[buffer(0)]],

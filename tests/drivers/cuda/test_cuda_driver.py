@@ -36,19 +36,14 @@ def library() -> bytes:
     plain += entry("k_large", POINTER).replace("ret;", "st.shared.b32 [memory], 0;\n\tret;")
     plain = ".visible .global .align 4 .u32 mpsx_limit_k_limited = 64;\n" + plain
     plain = ".weak .shared .align 4 .b8 memory[65536];\n.weak .shared .align 4 .b8 another[4096];\n" + plain
-    setter = ENTRY.format("mpsx_set_constants", POINTER.format("mpsx_set_constants", 0))
     offset = ".param .u32 {0}_param_{1}"
-    scaled = setter + entry("k_scaled", POINTER) + entry("k_with_threadgroup", POINTER, offset, offset)
-    constants = [
-        {"name": "factor", "index": 0, "scalar": "float", "components": 1},
-        {"name": "on", "index": 3, "scalar": "bool", "components": 1},
-        {"name": "shape", "index": 4, "scalar": "int", "components": 4},
-    ]
+    scaled = entry("k_scaled", POINTER) + entry("k_with_threadgroup", POINTER, offset, offset)
     head = ".version 8.0\n.target sm_80\n.address_size 64\n"
     return pack([({"kernels": [kernel("plain", "k_plain", 3), kernel("limited", "k_limited", 1),
-                               kernel("large", "k_large", 1)], "constants": []}, head + plain),
-                 ({"kernels": [kernel("scaled", "k_scaled", 1), kernel("with threadgroup", "k_with_threadgroup", 1, 2)],
-                   "constants": constants}, head + scaled)], "by hand")  # fmt: skip
+                               kernel("large", "k_large", 1)]}, head + plain),
+                 ({"kernels": [kernel("scaled", "k_scaled", 1),
+                               kernel("with threadgroup", "k_with_threadgroup", 1, 2)]}, head + scaled)],
+                "by hand")  # fmt: skip
 
 
 def tensor_library() -> bytes:
@@ -61,7 +56,7 @@ def tensor_library() -> bytes:
         limits = "".join(f".visible .global .align 4 .u32 mpsx_limit_k_{name} = {threads};\n" for name in names)
         described = [kernel(name, f"k_{name}", 1, buffers) for name in names]
         text = head.format(target) + limits + entries.replace("\tret;", f"{staging}\tret;")
-        return {"kernels": described, "constants": []}, text
+        return {"kernels": described}, text
 
     per_group, per_simdgroup = "\tmpsx.staging {0}, {0}, 0;\n", "\tmpsx.simdgroup_staging %r1, {0};\n"
     deep = "\tmpsx.staging 65536, 131072, 0;\n"
@@ -81,7 +76,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "libcuda.so.1": [HERE / "fake_cuda.cpp"],
         "driver_test": [HERE / "driver_test.cpp", HERE / "cases_work.cpp", HERE / "cases_waiting.cpp",
                         HERE / "cases_tensors.cpp", HERE / "cases_graphs.cpp",
-                        *sorted((ROOT / "src/driver/cuda").glob("*.cpp")), ROOT / "src/driver/function_constants.cpp"],
+                        *sorted((ROOT / "src/driver/cuda").glob("*.cpp"))],
     }  # fmt: skip
     for name, sources in parts.items():
         shared = ["-shared", "-fPIC"] if ".so" in name else ["-ldl", "-pthread"]

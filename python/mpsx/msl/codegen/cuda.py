@@ -10,7 +10,6 @@ import re
 from .simt import SimtEmitter
 
 DESCRIPTION = "// mpsx-cuda: "
-SCALAR = re.compile(r"(bool|u?char|u?short|u?int|u?long|half|bfloat|float)([234]?)$")
 
 
 def resources(kernel, spaces):
@@ -26,10 +25,7 @@ class CudaEmitter(SimtEmitter):
         super().__init__(unit, general, every=True)
 
     def entry(self, symbol, instance):
-        # A separate kernel sets the function constants once per module, instead of once per thread.
-        prologue, self.prologue = self.prologue, ""
         text = super().entry(symbol, instance)
-        self.prologue = prologue
         buffers = resources(instance.kernel, ("device", "constant"))
         types = "".join(
             f"typedef ::mpsx::kernel_argument<::mpsx::signature<decltype({self.function(instance)})>::at<{i}>, "
@@ -41,14 +37,8 @@ class CudaEmitter(SimtEmitter):
         return SimtEmitter.thread_limit(symbol, instance)
 
     def table(self, instances, name, prefix):
-        text = ""
-        if self.prologue:
-            text += ('extern "C" __attribute__((nvptx_kernel)) void mpsx_set_constants(const void* const* values) {\n'
-                     "  mpsx_launch launch{};\n  launch.constants = values;\n"
-                     f"  {prefix}mpsx_set_constants(&launch);\n}}\n")
-        for i, (instance, symbol) in enumerate(zip(instances, symbols(instances), strict=True)):
-            text += self.wrapper(f"mpsx_entry_{i}", symbol, instance, prefix)
-        return text
+        return "".join(self.wrapper(f"mpsx_entry_{i}", symbol, instance, prefix)
+                       for i, (instance, symbol) in enumerate(zip(instances, symbols(instances), strict=True)))
 
     def wrapper(self, entry, symbol, instance, prefix):
         kernel, entry = instance.kernel, self.qualified(entry, instance, prefix)
@@ -78,12 +68,7 @@ class CudaEmitter(SimtEmitter):
             "buffers": [index for index, _ in resources(instance.kernel, ("device", "constant"))],
             "threadgroups": [index for index, _ in resources(instance.kernel, ("threadgroup",))],
         } for instance, symbol in zip(instances, symbols(instances), strict=True)]
-        constants = []
-        for c in self.constants:
-            known = SCALAR.match(c.type)
-            constants.append({"name": c.plain, "index": c.index, "scalar": known[1] if known else "",
-                              "components": int(known[2] or 1) if known else 1})
-        return f"{DESCRIPTION}{json.dumps({'kernels': kernels, 'constants': constants})}\n"
+        return f"{DESCRIPTION}{json.dumps({'kernels': kernels})}\n"
 
 
 def symbols(instances):

@@ -124,9 +124,10 @@ class WideEmitter:
                 f"{{ ::mpsx::set_constants(mpsx_this_launch);{setters} }}\n") if setters else ""
         self.prologue = "  mpsx_set_constants(mpsx_this_launch);\n" if setters else ""
         if self.constants:
-            rows = ", ".join(f'{{"{c.plain}", {c.index}u, '
-                             f"::mpsx::scalar_name<decltype({c.name})>(), "
-                             f"::metal::mpsx_vector<decltype({c.name})>::size}}" for c in self.constants)
+            types = [f"::metal::remove_cv_t<decltype({c.name})>" for c in self.constants]
+            rows = ", ".join(f'{{"{c.plain}", {c.index}u, ::mpsx::scalar_name<{kind}>(), '
+                             f"::metal::mpsx_vector<{kind}>::size}}"
+                             for c, kind in zip(self.constants, types, strict=True))
             text += f"static const mpsx_function_constant mpsx_constant_rows[] = {{{rows}}};\n"
         for i, k in enumerate(instances):
             symbol = f"mpsx_entry_{i}"

@@ -1,9 +1,12 @@
 """Lower function constants (MSL specification 3.2, section 5.8.1).
 
-A function constant becomes a thread-local variable. The entry point sets it to the value given at pipeline creation,
-and then sets the program-scope constants whose initializers depend on it."""
+compile_shader compiles a kernel for given values: the source declares each function constant, and each program-scope
+constant whose initializer depends on one, as `extern const`, so it can be precompiled. Their definitions come with the
+kernel's entry point, and the compiler removes the branches that they disable.
 
-import re
+Emulated Metal (tools/build/emulated_metal.py) receives the values at run time. There, each constant is a thread-local
+variable that the entry point sets."""
+
 from dataclasses import dataclass
 
 from ..parser import attributes, declarators
@@ -15,7 +18,7 @@ STORAGE = ("constant", "const", "static", "constexpr")
 class FunctionConstant:
     name: str  # qualified name
     index: int
-    type: str
+    type: str  # as written, and in a translated library the name of the type, such as `int2`
     is_queried: bool  # the source passes it to is_function_constant_defined, so it needs no value
     names: set  # its own name, and the names of the constants that depend on it
 
@@ -24,13 +27,38 @@ class FunctionConstant:
         return self.name.rpartition("::")[2]
 
 
-class FunctionConstants:
-    """The pass over one Source. After `run`, `constants` contains the function constants. `setters` contains the
-    functions that set them and their dependents, in order. `done` contains the tokens that no other pass may edit."""
+@dataclass
+class Definition:
+    """The definition of a function constant or of a constant that depends on one."""
 
-    def __init__(self, src, module):
-        self.src, self.module = src, module
-        self.constants, self.setters, self.done = [], [], set()
+    scope: tuple  # names of the enclosing namespaces
+    name: str
+    index: int | None  # index into `FunctionConstants.constants`, or None for a dependent constant
+    initializer: str  # name of the function that returns the value of a dependent constant
+
+    def text(self, values):
+        """Return the definition for the initializers `values` of the function constants. A constant without one is
+        undefined."""
+        if self.index is None:
+            code = f"decltype({self.name}) {self.name} = {self.initializer}<>();"
+        else:
+            code = (f"constexpr decltype({self.name}) {self.name} = "
+                    f"decltype({self.name})({values.get(self.index, '')}); "
+                    f"constexpr bool mpsx_defined_{self.index} = {'true' if self.index in values else 'false'};")
+        for name in reversed(self.scope):
+            code = f"namespace {name} {{ {code} }}"
+        return code + "\n"
+
+
+class FunctionConstants:
+    """The pass over one Source. After `run`, `constants` contains the function constants. If `specialize` is set,
+    `definitions` defines them and their dependents, in order. Otherwise, the functions in `setters` set them. `done`
+    contains the tokens that no other pass may edit."""
+
+    def __init__(self, src, module, specialize):
+        self.src, self.module, self.specialize = src, module, specialize
+        self.storage = "extern const" if specialize else "static MPSX_THREAD_LOCAL"
+        self.constants, self.definitions, self.setters, self.done = [], [], [], set()
         self.indices = {}  # name -> index into `constants`, or None for a dependent constant
 
     def run(self):
@@ -50,7 +78,14 @@ class FunctionConstants:
             name = src.texts[src.match[i + 1] - 1]
             if self.indices.get(name) is None:
                 raise src.error(i, f"is_function_constant_defined({name}): no function constant of that name")
-            self.replace(i, src.match[i + 1] + 1, f"::mpsx::constant_defined({self.indices[name]})")
+            self.replace(i, src.match[i + 1] + 1, self.is_defined(name))
+
+    def is_defined(self, name):
+        """Return the expression that says whether a function constant has a value."""
+        index = self.indices.get(name)
+        if index is None or not self.specialize:
+            return f"::mpsx::constant_defined({-1 if index is None else index})"
+        return f"{self.constants[index].name.rpartition('::')[0]}::mpsx_defined_{index}".removeprefix("::")
 
     def replace(self, begin, end, new=""):
         self.src.replace(begin, end, new)
@@ -63,37 +98,39 @@ class FunctionConstants:
         specifiers = [src.texts[i] for i in range(d.begin, d.name) if src.texts[i] not in STORAGE]
         for i in range(d.begin, d.name):
             if src.texts[i] in STORAGE:
-                self.replace(i, i + 1, "static MPSX_THREAD_LOCAL" if src.texts[i] == "constant" else "")
+                self.replace(i, i + 1, self.storage if src.texts[i] == "constant" else "")
         for v in declarators(src, d):
-            name, setter = src.texts[v.name], f"mpsx_set_{len(self.setters)}"
+            name, number = src.texts[v.name], len(self.definitions)
             attribute = next((a for a in attributes(src, v.name, v.end)[0] if a.name == "function_constant"), None)
+            following = f" {self.storage} {' '.join(specifiers)} " if src.texts[v.end] == "," else ""
             if attribute:
                 index = self.module.evaluator.value((attribute.argument or "").split())
                 if index is None:
                     raise src.error(attribute.token, f"function_constant({attribute.argument}): expected a number")
                 self.replace(*attribute.span)
-                value = f"::mpsx::function_constant<decltype({name})>({len(self.constants)})"
-                self.indices[name] = len(self.constants)
-                self.constants.append(FunctionConstant(scope + name, index, "".join(specifiers[-1:]), name in queried,
+                k = self.indices[name] = len(self.constants)
+                self.constants.append(FunctionConstant(scope + name, index, " ".join(specifiers), name in queried,
                                                        {name}))
+                value = f"{name} = ::mpsx::function_constant<decltype({name})>({k});"
+                src.replace(v.end, v.end + 1, f"; extern const bool mpsx_defined_{k};{following}" if self.specialize
+                            else f"; static inline void mpsx_set_{number}() {{ {value} }}{following}")
             else:
-                value = self.dependent_value(name, v)
-            following = f" static MPSX_THREAD_LOCAL {' '.join(specifiers)} " if src.texts[v.end] == "," else ""
-            src.replace(v.end, v.end + 1,
-                        f"; static inline void {setter}() {{ {name} = {value}; }}{following}")
-            self.setters.append(scope + setter)
+                self.dependent(name, v)
+                function = (f"template <class = void> static constexpr decltype({name}) mpsx_value_{number}() {{ return"
+                            if self.specialize else f"static inline void mpsx_set_{number}() {{ {name} =")
+                begin = v.initializer[0]
+                self.replace(begin, begin + 1, f"; {function}")
+                src.replace(v.end, v.end + 1, f"; }}{following}")
+            self.definitions.append(Definition(d.scope, name, self.indices[name], f"mpsx_value_{number}"))
+            self.setters.append(f"{scope}mpsx_set_{number}")
 
-    def dependent_value(self, name, declarator):
-        """Remove the initializer of a constant that depends on function constants, and return its text."""
+    def dependent(self, name, declarator):
+        """Record a constant that depends on function constants."""
         src, (begin, end) = self.src, declarator.initializer
         if src.texts[begin] != "=":
             raise src.error(declarator.name, f"constant '{name}': expected a value")
-        value = re.sub(r"is_function_constant_defined \( (\w+) \)",
-                       lambda m: f"::mpsx::constant_defined({self.indices.get(m[1], -1)})", src.span(begin + 1, end))
         mentioned = {src.texts[i] for i in range(begin, end) if src.kinds[i] == "word"}
-        self.replace(begin, end)
         self.indices[name] = None
         for c in self.constants:
             if c.names & mentioned:
                 c.names.add(name)
-        return value
