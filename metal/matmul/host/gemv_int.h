@@ -3,7 +3,7 @@
 #pragma once
 
 template <typename T>
-inline void int8_dots(thread float* sum, device const T* x, WeightRows weights, uint blocks, RowGroup) {
+inline void int8_dots(thread RowSums& sum, device const T* x, WeightRows weights, uint blocks, RowGroup) {
   for (uint r = 0; r < kGemvRows; ++r) {
     device const char* bytes = weights.bytes(r);
     float part[Int8Block::kSize] = {};
@@ -17,7 +17,7 @@ inline void int8_dots(thread float* sum, device const T* x, WeightRows weights, 
 }
 
 template <typename T>
-inline void int4_dots(thread float* sum, device const T* x, WeightRows weights, device const T* scales,
+inline void int4_dots(thread RowSums& sum, device const T* x, WeightRows weights, device const T* scales,
                       constant Int4Params& p, RowGroup) {
   enum : uint { kHalf = kInt4Block / 2 };
   for (uint r = 0; r < kGemvRows; ++r) {

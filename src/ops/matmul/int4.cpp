@@ -6,7 +6,6 @@
 #include "ops/gemm.h"
 #include "ops/matmul/matmul.h"
 #include "ops/operator.h"
-#include "runtime/lane_groups.h"
 #include "runtime/tier.h"
 
 namespace mpsx::ops {
@@ -96,8 +95,7 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
   const auto bind = [&](Launch& l) -> Launch& { return l.outputs(out).inputs(a, packed, dense_scales).bytes(p); };
   if (few) {
     auto& kernel = gemv.get(tag_of(self));
-    const auto lane_groups =
-        runtime::lane_groups_for(kernel, ceil_div(p.N, kGemvRows) * p.M, p.K / kInt4Block, 1, kGemvRows);
+    const auto lane_groups = gemv_int_lane_groups(kernel, p.M, p.N, p.K / kInt4Block);
     p.row_threads = lane_groups.lanes;
     Launch l(kernel);
     const uint64_t rows = uint64_t(lane_groups.rows_per_threadgroup) * kGemvRows;

@@ -16,7 +16,6 @@
 #include "ops/matmul/tensor_tier.h"
 #include "ops/operator.h"
 #include "ops/structured.h"
-#include "runtime/lane_groups.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
@@ -85,7 +84,7 @@ bool launch_gemv_int8(GemmArgs& args) {
       p.a.column != 1 || p.b.row != 1 || p.K % kVec != 0)
     return false;
   runtime::KernelEntry& kernel = kernels.get(tag_of(args.out));
-  const auto lane_groups = runtime::lane_groups_for(kernel, ceil_div(p.N, kGemvRows) * p.M, p.K / kVec, 1, kGemvRows);
+  const auto lane_groups = gemv_int_lane_groups(kernel, p.M, p.N, p.K / kVec);
   p.row_threads = lane_groups.lanes;
   const uint64_t rows = uint64_t(lane_groups.rows_per_threadgroup) * kGemvRows;
   Launch l(kernel);
@@ -272,6 +271,13 @@ void complex_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const Gem
 }
 
 }  // namespace
+
+runtime::LaneGroups gemv_int_lane_groups(const runtime::KernelEntry& kernel, uint32_t M, uint32_t N, uint64_t blocks) {
+  const uint64_t rows = ceil_div(N, kGemvRows) * M;
+  // Each thread multiplies several blocks only if there are more blocks than threads run at the same time.
+  const uint64_t per_thread = rows * blocks / uint64_t(runtime::target_resident_threads());
+  return runtime::lane_groups_for(kernel, rows, blocks, 1, std::clamp<uint64_t>(per_thread, 1, kGemvRows));
+}
 
 void set_alpha_beta(MatmulParams& p, const Tensor& out, const Scalar& alpha, const Scalar& beta) {
   if (is_float_tag(tag_of(out))) {

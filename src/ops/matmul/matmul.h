@@ -5,6 +5,7 @@
 
 #include "matmul/params.h"
 #include "ops/op.h"
+#include "runtime/lane_groups.h"
 
 namespace mpsx::ops {
 
@@ -41,6 +42,10 @@ inline constexpr int64_t kSmallGemmMacs = 4096;
 
 // Sets alpha and beta in `p`, as float or int64 depending on the type of `out`.
 void set_alpha_beta(MatmulParams& p, const Tensor& out, const at::Scalar& alpha, const at::Scalar& beta);
+
+// Divides the threads of a kernel in gemv_int.metal, which multiplies M vectors by N rows of `blocks` blocks of
+// weights.
+runtime::LaneGroups gemv_int_lane_groups(const runtime::KernelEntry& kernel, uint32_t M, uint32_t N, uint64_t blocks);
 
 // Launches the GEMM that `p` describes. `out` must not overlap an input.
 void launch_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, const MatmulParams& p);
