@@ -144,6 +144,27 @@ def test_lines(launches: dict[str, dict]) -> None:
     assert lines[loading[1]]["accesses"]["device load"]["again"] == 32
 
 
+@pytest.mark.usefixtures("simt_library")
+def test_function_constants() -> None:
+    source = """
+constant bool is_scaled [[function_constant(0)]];
+constant int count [[function_constant(1)]], twice = count * 2;
+kernel void f(device float* y, uint i [[thread_position_in_grid]]) {
+  if (is_scaled) for (int k = 0; k < twice; ++k) y[i] = y[i] * 2.0f;
+  else y[i] += 1.0f;
+}"""
+    run = run_in_subprocess(f"""
+import mpsx, json
+kernel, y, found = mpsx.compile_shader({source!r}).f, torch.ones(64, device="mpsx"), []
+for values in ({{0: True, 1: 3}}, {{0: False, 1: 3}}, {{0: True, 1: 5}}):
+    launch = json.loads(mpsx.profiler.profile_kernel(kernel.with_constants(values), y).json())[0]
+    found.append([launch["flops"], y[0].item()])
+print(json.dumps(found))
+""", MPSX_DRIVER="simt")  # fmt: skip
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert json.loads(run.stdout) == [[6 * 64, 64], [64, 65], [10 * 64, 65 * 1024]]
+
+
 def test_command_line(tmp_path: Path) -> None:
     file = tmp_path / "kernels.metal"
     file.write_text(KERNELS)
