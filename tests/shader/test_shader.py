@@ -1,5 +1,7 @@
 """mpsx.compile_shader: kernel calls, arguments and errors. test_shader_cache.py covers caching."""
 
+import gc
+
 import pytest
 import torch
 
@@ -234,3 +236,17 @@ def test_lists_of_tensors_are_pointer_arrays():
     assert moved[0].tolist() == [-1.0] * 7
     with pytest.raises(RuntimeError, match="argument 1: expected a list of numbers, or a list of tensors on mpsx"):
         lib.sum(out, [moved[0], a], moved)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_compiling_restores_garbage_collection(enabled, tmp_path, monkeypatch):
+    monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path))
+    (gc.enable if enabled else gc.disable)()
+    try:
+        mpsx.compile_shader("kernel void f(device float* y) { y[0] = 1; }")
+        assert gc.isenabled() == enabled
+        with pytest.raises(SyntaxError):
+            mpsx.compile_shader("kernel void f(device float* y) { y[0] = 1; ")
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()

@@ -93,8 +93,8 @@ def space_and_shape(words):
 class Collector:
     """Collects the kernels and instantiations in a Source."""
 
-    def __init__(self, src):
-        self.src, unit = src, parse(src)
+    def __init__(self, src, tree):
+        self.src, unit = src, tree or parse(src)
         self.module = Module(unit, Evaluator(unit))
         self.tensor_types = TensorTypes(unit, self.module.evaluator)
         self.pointer_aliases = None
@@ -276,9 +276,9 @@ class Collector:
         instance.kernel = kernel
 
 
-def collect_kernels(src):
-    """Collect the kernels of a Source in a Module."""
-    return Collector(src).run()
+def collect_kernels(src, tree=None):
+    """Collect the kernels of a Source in a Module. `tree` is parse(src), if the caller has it."""
+    return Collector(src, tree).run()
 
 
 def template_parameters(src, kernel):

@@ -38,12 +38,12 @@ class Library:
         return self.exports(list({i.kernel.token: i for i in reversed(self.instances)}.values()))
 
 
-def translate_library(src, mode, compiler, isa, specialize=False):
+def translate_library(src, mode, compiler, isa, specialize=False, tree=None):
     """Translate a preprocessed Source to C++ that exports mpsx_kernel_table or, in mode cuda, to C++ for a PTX library.
     `mode` is auto, simt, or cuda, as in `msl.py translate`. If `specialize` is set, the code of each kernel must follow
     `definitions` with the values of the function constants. Otherwise, and never in mode cuda, the entry points receive
-    them at run time."""
-    module = collect_kernels(src)
+    them at run time. `tree` is parse(src), if the caller has it."""
+    module = collect_kernels(src, tree)
     lower(src, module, shared=True, general=True, specialize=specialize)
     emitter = emitter_of(module.unit, mode, general=True)
     named = element_types.aliases(module.unit) if module.instances else {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import hashlib
 import re
 import shlex
@@ -27,12 +28,26 @@ from .toolchain import Target
 
 if TYPE_CHECKING:
     from ..msl.check import Unit
+    from ..msl.library import Library
 
 OVERLAYS = "overlays"  # name of the text that includes the overlays
 AT_ONCE = 16  # maximum number of kernels to compile together
 INITIALIZER = re.compile(r"^(define internal void @(?:__cxx_global_var_init|_GLOBAL__sub_I)[^ ]*\(\)) #\d+", re.M)
 INITIALIZED = re.compile(r"^\.func __cxx_global_var_init", re.M)
 KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Pause automatic garbage collection. The translator allocates many objects without cycles, and each full
+    collection would also visit the objects of all loaded modules, such as torch's, which takes 0.1 s."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Builder:
@@ -52,40 +67,24 @@ class Builder:
             raise RuntimeError(f"mpsx.compile_shader: {error}") from None
         self.clang = self.compiler.clang
         self.started: list[processes.Process] = []
+        self.shared: tuple[SharedFile | None, SharedFile | None] = None, None  # set by `translate`
 
     def build(self, source: str, key: str) -> dict:
         """Build a library or the source for lazy kernels. Return the record that describes it in the cache."""
         from ..msl import check
         from ..msl.check.messages import explain
-        from ..msl.library import translate_library
-        from ..msl.passes.tensors import uses_tensors
-        from ..msl.source import MslError, Source
 
         texts = {self.name: source}
         with self.working_folder() as folder:
             text, files = self.preprocess(source, folder)
-            try:
-                src = Source(text)
-                self.tensors = uses_tensors(text)
-                header, calls = self.start_shared_files(folder, text)
-                unit = check.unit_of(src) if self.strict else None
-            except MslError as error:
-                self.reject(check.from_text(str(error)), texts)
-                raise SyntaxError(str(error)) from None
-            finish_check, warnings = self.start_check(unit, texts) if unit else (list, [])
-            try:
-                translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa,
-                                                specialize=True)  # fmt: skip
-            except MslError as error:
-                self.reject(check.merge(check.from_text(str(error)), finish_check()), texts)
-                raise SyntaxError(str(error)) from None
+            translation, warnings, finish_check = self.translate(text, texts, folder)
             self.kernels = [kernel["name"] for kernel in translation.kernels]
             record = {
                 "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
                 "kernels": translation.kernels,
                 "warnings": [check.render([d], check.SourceMap("", texts)) for d in warnings],
             }
-            shared = header and self.finish(header), calls and self.finish(calls)
+            shared = [file and self.finish(file) for file in self.shared]
             try:
                 if len(translation.kernels) > AT_ONCE or translation.constants:
                     self.check(translation.source, translation.samples(), folder, shared[0])
@@ -101,6 +100,32 @@ class Builder:
             self.cache.write(f"{key}.json", record)
         self.cache.trim()
         return record
+
+    @without_collection()
+    def translate(self, text: str, texts: dict[str, str], folder: Path) -> tuple[Library, list, Callable[[], list]]:
+        """Check and translate a preprocessed source, while the files in `shared` are compiled. Return the translation,
+        the warnings, and a function that waits for the address space check."""
+        from ..msl import check
+        from ..msl.library import translate_library
+        from ..msl.passes.tensors import uses_tensors
+        from ..msl.source import MslError, Source
+
+        try:
+            src = Source(text)
+            self.tensors = uses_tensors(text)
+            self.shared = self.start_shared_files(folder, text)
+            unit = check.unit_of(src) if self.strict else None
+        except MslError as error:
+            self.reject(check.from_text(str(error)), texts)
+            raise SyntaxError(str(error)) from None
+        finish_check, warnings = self.start_check(unit, texts) if unit else (list, [])
+        try:
+            translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa,
+                                            specialize=True, tree=unit and unit.tree)  # fmt: skip
+        except MslError as error:
+            self.reject(check.merge(check.from_text(str(error)), finish_check()), texts)
+            raise SyntaxError(str(error)) from None
+        return translation, warnings, finish_check
 
     def start_check(self, unit: Unit, texts: dict[str, str]) -> tuple[Callable[[], list], list]:
         """Check a source, and raise SyntaxError if there are errors. Return the warnings, and a function that waits for
