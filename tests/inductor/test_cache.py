@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
 from processes import run_in_subprocess
+
+from mpsx import _runtime
+from mpsx.inductor import choices, codegen
 
 # Compiles a training step and an optimizer step. Prints the cache counters and the exact results.
 SCRIPT = """
@@ -43,3 +47,21 @@ def test_second_process_uses_the_caches(tmp_path: Path) -> None:
     graphs = {"autograd_cache_miss": 2, "autograd_cache_saved": 2, "fxgraph_cache_miss": 3}
     assert ast.literal_eval(cold) == graphs, "forward and backward, and the optimizer's step"
     assert ast.literal_eval(warm) == {"autograd_cache_hit": 2, "fxgraph_cache_hit": 3}
+
+
+def test_cache_key_depends_on_version_driver_and_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph compiled by another version, or for another driver or GPU, is not found in the caches."""
+    info = _runtime.driver()
+    find_key = codegen._CacheKey().uuid
+    keys = {find_key()}
+    assert find_key() in keys
+    with monkeypatch.context() as patch:
+        patch.setattr(codegen, "VERSION", "another")
+        keys.add(find_key())
+    with monkeypatch.context() as patch:
+        patch.setattr(choices, "processors", lambda: 1000)
+        keys.add(find_key())
+    with monkeypatch.context() as patch:
+        patch.setattr(_runtime, "driver", lambda: {**info, "name": "another"})
+        keys.add(find_key())
+    assert len(keys) == 4

@@ -26,6 +26,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from .. import _runtime
+from .._build_info import VERSION
 from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
 from . import batching, choices, coalescing, collector, columns, loops, lowerings, replay, rows, vectors
@@ -263,15 +264,17 @@ class _DeviceOpOverrides(DeviceOpOverrides):
 
 
 class _CacheKey(CustomGraphModulePass):
-    """A no-op pass whose uuid makes the driver and this package's code part of Inductor's cache key."""
+    """A no-op pass whose uuid adds to Inductor's cache key what generated code depends on: mpsx's version, this
+    package's code, the driver, and the number of processors, which decides how reductions are split."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         """Do nothing. Inductor never calls this pass, because it is registered under a name that no device has."""
 
     def uuid(self) -> str:
-        driver = _runtime.driver()["name"] if _runtime.driver_started() else ""
+        started = _runtime.driver_started()  # otherwise the graph is for another device
+        device = f"{_runtime.driver()['name']} {choices.processors()}" if started else ""
         files = [*Path(__file__).parent.glob("*.py"), *SOURCES.glob("*/*.def")]
-        return digest(driver, *(path.read_bytes() for path in sorted(files)))
+        return digest(VERSION, device, *(path.read_bytes() for path in sorted(files)))
 
 
 custom_backend_passes["mpsx cache key"] = _CacheKey()
