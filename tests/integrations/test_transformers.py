@@ -188,3 +188,11 @@ def test_device_argument_of_processors() -> None:
 def test_trainer_state_is_saved(tmp_path: Path) -> None:
     trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
     assert json.loads((tmp_path / "checkpoint-1" / "trainer_state.json").read_text())["global_step"] == 1
+
+
+def test_default_loss_does_not_break_the_graph() -> None:
+    """transformers warns about the default loss of GPT-2. With fullgraph=True, a graph break would raise."""
+    torch._dynamo.reset()
+    model, tokens = gpt().to("mpsx"), torch.arange(16, device="mpsx").reshape(2, 8)
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(tokens, labels=tokens).loss, model(tokens, labels=tokens).loss)

@@ -25,9 +25,16 @@ PATCHES = {
     "transformers.pipelines.base": (
         instead_of_cuda("Pipeline.__init__", condition="is_torch_cuda_available()"),
     ),
-    # Loading files onto mpsx does not require a single allocation of the model's size.
     "transformers.modeling_utils": (
+        # Loading files onto mpsx does not require a single allocation of the model's size.
         line("caching_allocator_warmup", 'elif device.type == "mps":', 'elif device.type in ("mps", "mpsx"):'),
+        # Warn about the default loss only in eager mode. In torch.compile, the warning breaks the graph, and Dynamo
+        # traces the whole model twice.
+        line(
+            "PreTrainedModel.loss_function",
+            "logger.warning_once(",
+            "torch.compiler.is_compiling() or logger.warning_once(",
+        ),
     ),
     "transformers.integrations.accelerate": (
         instead_of_cuda("get_max_memory"),
