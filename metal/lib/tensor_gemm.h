@@ -22,12 +22,23 @@ struct TensorTile {
 // Returns the tile that threadgroup `index` computes. Consecutive threadgroups go through eight rows of tiles at a
 // time, column by column, so that their operands stay in the cache.
 template <typename Tile>
-inline TileOffset raster_tile(uint index, uint M, uint N) {
+METAL_FUNC TileOffset raster_tile(uint index, uint M, uint N) {
   enum : uint { kRows = 8 };
   const uint rows = (M + Tile::BM - 1) / Tile::BM, columns = (N + Tile::BN - 1) / Tile::BN;
   const uint first = index / (kRows * columns) * kRows, height = min(rows - first, uint(kRows));
   const uint i = index % (kRows * columns);
   return {(first + i % height) * Tile::BM, i / height * Tile::BN};
+}
+
+// A tile of a batch of matrices: its first row and column, and the index of the matrix.
+struct GemmTile {
+  uint m, n, batch;
+};
+template <typename Tile>
+METAL_FUNC GemmTile raster_batch_tile(uint index, uint M, uint N) {
+  const uint tiles = (M + Tile::BM - 1) / Tile::BM * ((N + Tile::BN - 1) / Tile::BN), batch = index / tiles;
+  const TileOffset tile = raster_tile<Tile>(index - batch * tiles, M, N);
+  return {tile.m, tile.n, batch};
 }
 
 // Replaces each element x of a tile, which is a cooperative tensor, with f.apply(row, column, x). The row and column
@@ -42,34 +53,43 @@ METAL_FUNC void transform_tile(thread Sum& sum, TileOffset tile, thread const F&
 }
 
 // Multiplies two slices that start at a tile's rows and columns, and passes the sums to epilogue.store(sums, tile).
-template <typename Multiply, typename Left, typename Right, typename Epilogue>
-METAL_FUNC void multiply_slices(Left left, Right right, TileOffset tile, thread const Epilogue& epilogue) {
+template <typename Multiply, typename Left, typename Right, typename Position, typename Epilogue>
+METAL_FUNC void multiply_slices(Left left, Right right, Position tile, thread const Epilogue& epilogue) {
   Multiply multiply;
   auto sum = multiply.template get_destination_cooperative_tensor<Left, Right, float>();
   multiply.run(left, right, sum);
   epilogue.store(sum, tile);
 }
 
-// An operand of a GEMM, limited to K from `k_begin` to `k_end`. `pitch` is the stride of its non-contiguous dimension.
+// An operand of a GEMM. `pitch` is the stride of its non-contiguous dimension.
 template <typename T>
 struct TensorOperand {
   device T* data;
   long pitch;
+  // Returns the matrix up to k_end. K_MAJOR: K is contiguous. `size` is M for A and N for B.
+  template <bool K_MAJOR>
+  METAL_FUNC auto matrix(uint size, uint k_end) const {
+    typedef dextents<int, 2> Extents;
+    return tensor(data, K_MAJOR ? Extents(int(k_end), int(size)) : Extents(int(size), int(k_end)),
+                  array<int, 2>{1, int(pitch)});
+  }
 };
 
-// Computes one tile. TRANSPOSE_A: A is stored as K x M, contiguous along M. TRANSPOSE_B: B is stored as N x K.
-template <typename Tile, bool TRANSPOSE_A, bool TRANSPOSE_B, bool RELAXED, typename T, typename Epilogue>
+template <typename Tile, bool TRANSPOSE_A, bool TRANSPOSE_B, bool RELAXED>
+using TensorMultiply = matmul2d<matmul2d_descriptor(int(Tile::BM), int(Tile::BN), static_cast<int>(dynamic_extent),
+                                                    TRANSPOSE_A, TRANSPOSE_B, RELAXED),
+                                execution_simdgroups<Tile::simd_groups>>;
+
+// Computes one tile of the part of K from k_begin to k_end. TRANSPOSE_A: A is stored as K x M, contiguous along M.
+// TRANSPOSE_B: B is stored as N x K. `tile` is a TileOffset or a GemmTile.
+template <typename Tile, bool TRANSPOSE_A, bool TRANSPOSE_B, bool RELAXED, typename T, typename Position,
+          typename Epilogue>
 METAL_FUNC void tensor_gemm_tile(TensorOperand<T> a, TensorOperand<T> b, uint M, uint N, uint k_begin, uint k_end,
-                                 TileOffset tile, thread const Epilogue& epilogue) {
-  typedef dextents<int, 2> Extents;
-  constexpr auto descriptor = matmul2d_descriptor(int(Tile::BM), int(Tile::BN), static_cast<int>(dynamic_extent),
-                                                  TRANSPOSE_A, TRANSPOSE_B, RELAXED);
-  typedef matmul2d<descriptor, execution_simdgroups<Tile::simd_groups>> Multiply;
+                                 Position tile, thread const Epilogue& epilogue) {
+  typedef TensorMultiply<Tile, TRANSPOSE_A, TRANSPOSE_B, RELAXED> Multiply;
   const int row = int(tile.m), column = int(tile.n), k = int(k_begin);
-  auto A = tensor(a.data, TRANSPOSE_A ? Extents(int(M), int(k_end)) : Extents(int(k_end), int(M)),
-                  array<int, 2>{1, int(a.pitch)});
-  auto B = tensor(b.data, TRANSPOSE_B ? Extents(int(k_end), int(N)) : Extents(int(N), int(k_end)),
-                  array<int, 2>{1, int(b.pitch)});
+  auto A = a.template matrix<!TRANSPOSE_A>(M, k_end);
+  auto B = b.template matrix<TRANSPOSE_B>(N, k_end);
   if (Tile::static_interior && tile.m + Tile::BM <= M && tile.n + Tile::BN <= N) {
     constexpr size_t kRows = Tile::BM, kColumns = Tile::BN, kDynamic = dynamic_extent;
     multiply_slices<Multiply>(A.template slice<TRANSPOSE_A ? kRows : kDynamic, TRANSPOSE_A ? kDynamic : kRows>(

@@ -1,6 +1,6 @@
 // The tensor tier of matmul.metal: matrix multiplication with Metal 4's matmul2d.
 #include "lib/instantiate.h"
-#include "lib/tensor_gemm.h"
+#include "lib/multiply_tiles.h"
 #include "matmul/epilogue.h"
 
 struct ScaleTile {
@@ -76,6 +76,40 @@ kernel void matmul_tensor(device T* out [[buffer(0)]], device T* a [[buffer(1)]]
                                                             raster_tile<Tile>(group.x, p.M, p.N), epilogue);
 }
 
+// Stores the tiles of a batch.
+template <typename O>
+struct BatchEpilogue {
+  device O* out;
+  device const O* c;
+  constant MatmulParams& p;
+  template <typename Sum>
+  METAL_FUNC void store(thread Sum& sum, GemmTile tile) const {
+    const TensorEpilogue<O, false> matrix = {out + long(tile.batch) * p.out.batch,
+                                             p.has_c ? c + long(tile.batch) * p.c.batch : c, nullptr, p};
+    matrix.store(sum, TileOffset{tile.m, tile.n});
+  }
+};
+
+// As matmul_tensor, but each threadgroup computes every grid.x-th tile. The operands are aligned to 16 bytes, and K is
+// not split.
+template <typename T, typename Tile, bool TRANSPOSE_A, bool TRANSPOSE_B>
+[[max_total_threads_per_threadgroup(Tile::threads)]]
+kernel void matmul_tensor_several(device T* out [[buffer(0)]], device T* a [[buffer(1)]], device T* b [[buffer(2)]],
+                                  device const T* c [[buffer(3)]], constant MatmulParams& p [[buffer(4)]],
+                                  uint3 group [[threadgroup_position_in_grid]],
+                                  uint3 groups [[threadgroups_per_grid]]) {
+  const TensorGemm<Tile, TRANSPOSE_A, TRANSPOSE_B, T> gemm = {{a, TRANSPOSE_A ? p.a.column : p.a.row},
+                                                              {b, TRANSPOSE_B ? p.b.column : p.b.row},
+                                                              p.a.batch,
+                                                              p.b.batch,
+                                                              p.M,
+                                                              p.N,
+                                                              0,
+                                                              p.K};
+  const BatchEpilogue<T> epilogue = {out, c, p};
+  MPSX_MULTIPLY_TILES(gemm, (GemmTiles{group.x, groups.x, p.tiles}), epilogue);
+}
+
 // Tiles for GPUs that stage operands in dynamic threadgroup memory (NVIDIA).
 typedef TensorTile<128, 256, 8, false> Tile128x256;
 typedef TensorTile<256, 192, 16, false> Tile256x192;
@@ -104,6 +138,11 @@ typedef TensorTile<64, 64, 2, true> Tile64x64;
   MPSX_TENSOR("act_", TILE, half, f16, false, true)          \
   MPSX_TENSOR("act_", TILE, bfloat, bf16, false, true)       \
   MPSX_TENSOR("act_", TILE, float, f32, false, true)
+#define MPSX_TENSOR_SEVERAL(TILE, T, TAG)                                                                     \
+  MPSX_KERNEL("matmul_tensor_several_" #TILE "_nn_" #TAG, matmul_tensor_several<T, Tile##TILE, false, false>) \
+  MPSX_KERNEL("matmul_tensor_several_" #TILE "_nt_" #TAG, matmul_tensor_several<T, Tile##TILE, false, true>)  \
+  MPSX_KERNEL("matmul_tensor_several_" #TILE "_tn_" #TAG, matmul_tensor_several<T, Tile##TILE, true, false>)  \
+  MPSX_KERNEL("matmul_tensor_several_" #TILE "_tt_" #TAG, matmul_tensor_several<T, Tile##TILE, true, true>)
 MPSX_TENSOR_16_BIT(128x256)
 MPSX_TENSOR_16_BIT(256x192)
 MPSX_TENSOR_16_BIT(192x256)
@@ -111,3 +150,10 @@ MPSX_TENSOR_16_BIT(128x192)
 MPSX_TENSOR_ANY(128x128)
 MPSX_TENSOR_16_BIT(64x128)
 MPSX_TENSOR_ANY(64x64)
+// With more SIMD groups, too few registers are left for the loop over tiles.
+MPSX_TENSOR_SEVERAL(128x256, half, f16)
+MPSX_TENSOR_SEVERAL(128x256, bfloat, bf16)
+MPSX_TENSOR_SEVERAL(128x192, half, f16)
+MPSX_TENSOR_SEVERAL(128x192, bfloat, bf16)
+MPSX_TENSOR_SEVERAL(128x128, half, f16)
+MPSX_TENSOR_SEVERAL(128x128, bfloat, bf16)

@@ -21,7 +21,8 @@ struct MatmulParams {
   uint32_t activation, has_c, has_scale;
   uint32_t vectorize_a, vectorize_b;  // whether the operand's 16-byte vectors are contiguous and aligned
   uint32_t split_k, k_per_split;      // number of K splits, and the K extent of each split
-  uint32_t row_threads, unused;       // threads per output element of gemv (see RowGroup in lib/threadgroup.h)
+  uint32_t row_threads;               // threads per output element of gemv (see RowGroup in lib/threadgroup.h)
+  uint32_t tiles;                     // of all matrices, for matmul_tensor_several
 };
 
 // 4-bit weights, stored two per byte. Each row is a sequence of blocks along K. Byte i of a block contains element i in

@@ -34,14 +34,14 @@ constexpr Tile kTiles[] = {
 };
 constexpr size_t kTileCount = std::size(kTiles), k64x128 = kTileCount - 2, k64x64 = kTileCount - 1;
 
-enum Variant : size_t { kPlain, kRelaxed, kActivated, kVariants };
+enum Variant : size_t { kPlain, kRelaxed, kActivated, kSeveral, kVariants };
 struct Form {
   Variant variant;
   bool transpose_a, transpose_b;
 };
 
 const KernelSet& kernels_of(size_t tile, const Form& form) {
-  constexpr const char *kVariant[kVariants] = {"", "relaxed_", "act_"},
+  constexpr const char *kVariant[kVariants] = {"", "relaxed_", "act_", "several_"},
                        *kTransposition[] = {"_nn", "_nt", "_tn", "_tt"};
   static const auto* const all = [&] {
     auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
@@ -106,6 +106,20 @@ bool fits_int(const MatmulStrides& s) {
   return std::max(s.row, s.column) <= kMost && std::min(s.row, s.column) >= 0;
 }
 
+// Returns the number of threadgroups that run at the same time.
+uint32_t resident_threadgroups(const Tile& tile) {
+  const uint32_t cores = uint32_t(runtime::target_resident_threads()) / 1024;
+  // Two threadgroups with small tiles share a multiprocessor (metal_stdlib/cuda/tensor/warpgroup_multiply.h).
+  return cores * (tile.M * tile.N <= 128 * 128 ? 2 : 1);
+}
+
+// Returns whether TMA can load the matrices of a batch.
+bool has_aligned_rows(const Tensor& t, const MatmulStrides& s) {
+  constexpr int64_t kElements = 8;  // in 16 bytes
+  const int64_t pitch = s.column == 1 ? s.row : s.column;
+  return aligned(t) && pitch > 0 && pitch % kElements == 0 && s.batch % kElements == 0;
+}
+
 // Returns whether the matrix is stored transposed. If neither of its dimensions is contiguous, copies it.
 bool make_loadable(Tensor& operand, MatmulStrides& s, uint32_t columns, uint32_t rows) {
   if (s.column == 1 || (columns == 1 && s.row != 1)) return false;
@@ -141,6 +155,17 @@ bool launch_tensor_tier(GemmArgs& args) {
   if (!choice) return false;
   const Tile& tile = kTiles[choice->tile];
   const Tensor partials = args.set_split_k(choice->split);
+  const uint64_t tiles = tile_count(p.M, p.N, args.batch, tile.M, tile.N);
+  const Form several{kSeveral, transpose_a, transpose_b};
+  if (variant == kPlain && p.split_k == 1 && p.K > 0 && tiles > resident_threadgroups(tile) &&
+      kernels_of(choice->tile, several).has(tag) && has_aligned_rows(args.a, p.a) && has_aligned_rows(args.b, p.b)) {
+    p.tiles = uint32_t(tiles);
+    Launch l(kernels_of(choice->tile, several).get(tag));
+    l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p);
+    l.groups({resident_threadgroups(tile), 1, 1}, tile.threads, true);
+    l.work(tiles * tile.M * tile.N * (1 + p.K / 16) / resident_threadgroups(tile)).run();
+    return true;
+  }
   Launch l(kernels_of(choice->tile, form).get(tag));
   l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p).outputs(partials);
   const uint64_t groups = tile_count(p.M, p.N, 1, tile.M, tile.N);

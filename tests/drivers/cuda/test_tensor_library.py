@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from mpsx.msl.compiler import find_compiler, writes_ptx
-from mpsx.msl.ptx import unpack
+from mpsx.msl.ptx import nvidia_program, unpack
 from mpsx.shader import kernel_library
 
 METAL = Path(__file__).parents[3] / "metal"
@@ -20,7 +21,10 @@ kernel void copy(device float* to [[buffer(0)]], device const float* from [[buff
   to[i] = from[i];
 }
 """
-KERNEL = 'MPSX_KERNEL("matmul_tensor_64x128_nt_f16", matmul_tensor<half, Tile64x128, false, true, false, false>)\n'
+KERNELS = """
+MPSX_KERNEL("matmul_tensor_64x128_nt_f16", matmul_tensor<half, Tile64x128, false, true, false, false>)
+MPSX_KERNEL("matmul_tensor_several_128x192_tn_f16", matmul_tensor_several<half, Tile128x192, true, false>)
+"""
 
 pytestmark = pytest.mark.skipif(not writes_ptx(find_compiler()),
                                 reason="the kernel compiler has no backend for NVIDIA GPUs (ziglang's has)")
@@ -31,14 +35,27 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("lib", "matmul"):
         shutil.copytree(METAL / folder, sources / folder, ignore=shutil.ignore_patterns("*.metal"))
     text = (METAL / "matmul" / "matmul_tensor.metal").read_text()
-    kept = text[: text.index("MPSX_TENSOR_16_BIT(128x256)\n")] + KERNEL  # keep only one kernel
+    kept = text[: text.index("MPSX_TENSOR_16_BIT(128x256)\n")] + KERNELS  # keep only two kernels
     (sources / "matmul" / "matmul_tensor.metal").write_text(kept)
     (sources / "matmul" / "copy.metal").write_text(PLAIN)
     monkeypatch.setattr(kernel_library, "SOURCES", sources)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
     found = sorted((name, text) for name, text in unpack(kernel_library.library("cuda")))
-    assert [name for name, _ in found] == ["copy", "matmul_tensor_64x128_nt_f16", "matmul_tensor_64x128_nt_f16"]
-    by_target = {".target sm_90a" in text: text for name, text in found if name != "copy"}
-    assert "wgmma.mma_async" in by_target[True]
-    assert "mma.sync" in by_target[False]
+    names = ["matmul_tensor_64x128_nt_f16", "matmul_tensor_several_128x192_tn_f16"]
+    assert [name for name, _ in found] == ["copy", names[0], names[0], names[1], names[1]]
     assert ".target sm_80" in found[0][1]
+    for target, instruction in (("sm_90a", "wgmma.mma_async"), ("sm_80", "mma.sync")):
+        texts = [text for name, text in found if name in names and f".target {target}" in text]
+        assert len(texts) == 2 and all(instruction in text for text in texts)
+        if target == "sm_90a" and (ptxas := nvidia_program("ptxas")):
+            for i, text in enumerate(texts):
+                check_assembly(ptxas, text, tmp_path / f"{i}.ptx")
+
+
+def check_assembly(ptxas: str, text: str, where: Path) -> None:
+    """The assembler serializes wgmma in kernels with calls, for example to divide 64-bit integers."""
+    where.write_text(text)
+    command = [ptxas, "-v", "-c", "-arch=sm_90a", str(where), "-o", f"{where}.cubin"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "serialized" not in said, said
+    assert "0 bytes spill stores" in said, said

@@ -16,8 +16,8 @@ from tensor_tier import main
 import mpsx
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-# Enough matrices to have more threadgroups than a GPU has multiprocessors.
-MANY = 150 if mpsx.driver()["name"] == "cuda" else 6
+# Enough matrices, and a matrix with enough rows, to have more tiles than threadgroups that run at the same time.
+MANY, ROWS = (300, 9000) if mpsx.driver()["name"] == "cuda" else (6, 260)
 
 
 def layouts(shape: tuple[int, ...], dtype: torch.dtype, choice: random.Random) -> torch.Tensor:
@@ -45,6 +45,8 @@ def compare(choice: random.Random) -> str:
     batch = choice.choice([(), (), (1,), (3,)])
     if choice.random() < 0.15:
         batch, m, n, k = (MANY,), choice.choice([64, 100]), choice.choice([100, 200]), choice.choice([64, 72, 200])
+    if choice.random() < 0.1:
+        batch, m, n, k = choice.choice([(), (2,)]), ROWS, choice.choice([264, 300]), choice.choice([72, 130, 200])
     a, b = layouts((*batch, m, k), dtype, choice), layouts((*batch, k, n), dtype, choice)
     name = choice.choice(["mm", "addmm", "bias", "out", "act"])
     alpha, beta = choice.choice([(1, 1), (1, 0), (-0.5, 2), (2, 1)])

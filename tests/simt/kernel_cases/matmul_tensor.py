@@ -13,6 +13,7 @@ from kernel_cases.matmul import dequantized, int4_matmul
 NAME = "tensor tier"
 TILES = [(256, 192), (192, 256), (128, 256), (128, 192), (128, 128), (64, 128), (64, 64)]
 ANY_TYPE = [(128, 128), (64, 64)]  # tiles for float32 and for fused activations
+SEVERAL = [(128, 256), (128, 192), (128, 128)]  # one threadgroup computes several of these tiles, in 16 bits
 TRANSPOSITIONS = [(False, False), (False, True), (True, False), (True, True)]
 
 
@@ -49,6 +50,13 @@ def operands(m: int, n: int, k: int, dtype: torch.dtype, transposed: tuple[bool,
             for i, (shape, t) in enumerate(zip(shapes, transposed, strict=True))]  # fmt: skip
 
 
+def batch_of(x: torch.Tensor) -> torch.Tensor:
+    """Return three different matrices with the layout of `x`."""
+    factors = torch.tensor([1, -0.5, 2], dtype=x.dtype)[:, None, None]
+    matrices = torch.stack([x.mT if x.stride(0) == 1 else x] * 3) * factors
+    return matrices.mT if x.stride(0) == 1 else matrices
+
+
 def cases() -> Iterator[Case]:
     for dtype in FLOAT:
         tag = TAGS[dtype]
@@ -62,6 +70,8 @@ def cases() -> Iterator[Case]:
                 label = f"{m}x{n} {''.join('nt'[t] for t in transposed)} {tag}"
                 a, b = operands(m, n, 24, dtype, transposed)
                 yield case(f"{NAME}: mm {label}", torch.mm, a, b)
+                if (m, n) in SEVERAL and dtype != torch.float32:  # at most two tiles run at the same time
+                    yield case(f"{NAME}: bmm {label}", torch.bmm, *(batch_of(x) for x in (a, b)))
                 if dtype == torch.float32:
                     yield case(f"{NAME}: relaxed mm {label}", relaxed, a, b, error=relaxed_error)
                 if (m, n) in ANY_TYPE and not transposed[0]:

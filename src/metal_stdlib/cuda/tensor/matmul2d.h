@@ -16,6 +16,7 @@
 #include "tile.h"
 #include "tile_walk.h"
 #include "warpgroup_multiply.h"
+#include "tile_pipeline.h"
 #include "window_multiply.h"
 #include "float_tile.h"
 #include "warpgroup_multiply_f32.h"
@@ -155,3 +156,4 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
 }  // namespace mpsx
 
 #include "multiply_steps.h"
+#include "multiply_tiles.h"

@@ -29,13 +29,15 @@ struct operand_tile {
             (unsigned long)(source.get_stride(1)) * sizeof(T),
             {64, unsigned(kRows)}};
   }
-  // Loads the tile that starts at step k and at a row of A (or a column of B).
-  static MPSX_FN void load(unsigned tile, const void* map, int row, int k, unsigned barrier) {
+  // Loads the tile that starts at step k and at a row of A (or a column of B). The last arguments are the mbarrier and,
+  // before it, the index of the matrix if the map describes a batch.
+  template <class... Rest>
+  static MPSX_FN void load(unsigned tile, const void* map, int row, int k, Rest... rest) {
     if constexpr (K_MAJOR) {
-      load_box(tile, map, k, row, barrier);
+      load_box(tile, map, k, row, rest...);
     } else {
 #pragma unroll
-      for (int b = 0; b < kBoxes; ++b) load_box(tile + unsigned(b) * 8192, map, row + b * 64, k, barrier);
+      for (int b = 0; b < kBoxes; ++b) load_box(tile + unsigned(b) * 8192, map, row + b * 64, k, rest...);
     }
   }
 

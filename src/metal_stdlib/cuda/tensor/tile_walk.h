@@ -23,6 +23,14 @@ class tile_walk {
   MPSX_FN int left_column() const { return k_; }
   MPSX_FN int right_row() const { return right_row_; }
   MPSX_FN int right_column() const { return right_column_ + k_; }
+  template <class Tile>
+  MPSX_FN void load_left(unsigned to, const char* map, unsigned barrier) const {
+    Tile::load(to, map, left_row(), left_column(), barrier);
+  }
+  template <class Tile>
+  MPSX_FN void load_right(unsigned to, const char* map, unsigned barrier) const {
+    Tile::load(to, map, right_row(), right_column(), barrier);
+  }
   MPSX_FN void next() {
     k_ += DEPTH;
     if (k_ >= depth_ && step_ + 1 < steps_.count()) start(step_ + 1);

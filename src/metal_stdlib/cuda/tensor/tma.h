@@ -25,6 +25,12 @@ struct matrix_map {
 #define MPSX_REPLACE_CONSTANT(FIELD, VALUE) \
   __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024.b32 [%0], " VALUE ";" ::"r"(memory) : "memory")
 
+// A batch of matrices. Its tensor map has three dimensions. The stride between matrices is in bytes.
+struct batch_map : matrix_map {
+  unsigned count;
+  unsigned long batch_stride;
+};
+
 // Builds a tensor map in shared memory at `memory` (128 bytes, 128-byte aligned). All lanes of a warp must call this.
 // Loads through the map use the 128-byte swizzle and return zeros for elements outside the extents.
 MPSX_FN void build_map(unsigned memory, const matrix_map& map) {
@@ -48,6 +54,17 @@ MPSX_FN void build_map(unsigned memory, const matrix_map& map) {
     MPSX_REPLACE_CONSTANT("interleave_layout", "0");
     MPSX_REPLACE_CONSTANT("swizzle_mode", "3");
     MPSX_REPLACE_CONSTANT("fill_mode", "0");
+  }
+  __nvvm_bar_warp_sync(~0u);
+}
+MPSX_FN void build_map(unsigned memory, const batch_map& map) {
+  build_map(memory, static_cast<const matrix_map&>(map));
+  if ((unsigned(__nvvm_read_ptx_sreg_tid_x()) & 31u) == 0) {
+    MPSX_REPLACE_CONSTANT("rank", "2");
+    MPSX_REPLACE_CONSTANT("box_dim", "2, 1");
+    MPSX_REPLACE("global_dim", "b32", "r", map.count, "2, %1");
+    MPSX_REPLACE("global_stride", "b64", "l", map.batch_stride, "1, %1");
+    MPSX_REPLACE_CONSTANT("element_stride", "2, 1");
   }
   __nvvm_bar_warp_sync(~0u);
 }
@@ -91,6 +108,13 @@ MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barri
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
           to),
       "l"(map), "r"(x), "r"(y), "r"(barrier)
+      : "memory");
+}
+MPSX_FN void load_box(unsigned to, const void* map, int x, int y, int z, unsigned barrier) {
+  __asm__ volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
+          "r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
 

@@ -108,19 +108,19 @@ struct warpgroup_multiplier {
     const unsigned stage = stage_address(memory, i), barrier = full(memory, i);
     if (warp == 0) {
       mbarrier_expect(barrier, left_tile::kBytes);
-      left_tile::load(stage, map, walk.left_row(), walk.left_column(), barrier);
+      walk.template load_left<left_tile>(stage, map, barrier);
     } else {
       mbarrier_expect(barrier, right_tile::kBytes);
-      right_tile::load(stage + left_tile::kBytes, map, walk.right_row(), walk.right_column(), barrier);
+      walk.template load_right<right_tile>(stage + left_tile::kBytes, map, barrier);
     }
     walk.next();
   }
 
   // Writes the tensor maps of A, in warp 0, and of B, in warp 1, and initializes the mbarriers in warp 2. Returns the
   // warp's map in warps 0 and 1. Sets `slot` to where it is.
-  template <class Init>
-  static MPSX_FN const char* open_maps(unsigned memory, int thread, const matrix_map& left, const matrix_map& right,
-                                       unsigned& slot, Init init_barriers) {
+  template <class Map, class Init>
+  static MPSX_FN const char* open_maps(unsigned memory, int thread, const Map& left, const Map& right, unsigned& slot,
+                                       Init init_barriers) {
     const int lane = thread % 32, warp = thread / 32;
     const unsigned new_map = memory + shape::kMaps + unsigned(warp) * 128;
     if (warp < 2) {
