@@ -1,4 +1,4 @@
-"""Compiled convolutions keep the layout of the model's tensors."""
+"""Compiled convolutions keep the layout of the model's tensors, except on the host driver."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch._inductor import config
 from torch._inductor.utils import run_and_get_code
+
+from mpsx.inductor.lanes import runs_loops
 
 CHANNELS = 72  # Inductor keeps the layout of convolutions of fewer channels while training
 
@@ -29,9 +31,10 @@ def strides(x: torch.Tensor, train: bool) -> set[str]:
 
 @pytest.mark.parametrize("train", [False, True])
 def test_convolutions(train: bool) -> None:
-    """Convolutions stay in channels-first or channels-last format, unless the user forces Inductor's layout."""
+    """Convolutions stay in channels-first or channels-last format, unless the user forces Inductor's layout. On the
+    host driver, whose CPU library is faster in channels-last format, Inductor decides."""
     x = torch.randn(2, 16, 9, 9, device="mpsx")
-    assert strides(x, train) == {"81", "49"}
+    assert strides(x, train) == ({"1"} if runs_loops() else {"81", "49"})
     assert strides(x.to(memory_format=torch.channels_last), train) == {"1"}
     with config.patch(force_layout_optimization=True):
         assert strides(x, train) == {"1"}

@@ -93,15 +93,16 @@ def _split_reductions() -> None:
 
 
 def _keep_convolution_layouts() -> None:
-    """Keep the layouts of the model's convolutions. PyTorch would convert them to channels-last format, in which our
-    kernels are not faster."""
+    """Keep the layouts of the model's convolutions on GPUs. PyTorch would convert them to channels-last format, in
+    which our kernels are not faster, unlike the CPU library of the host driver."""
     previous = GraphLowering.decide_layout_opt
     convolution = torch.ops.aten.convolution.default
 
     @functools.wraps(previous)
     def decide(gm: torch.fx.GraphModule, **kwargs: Any) -> bool:
         inputs = [node.args[0] for node in gm.graph.nodes if node.target is convolution]
-        if any(x.meta["val"].device.type == "mpsx" for x in inputs) and not config.force_layout_optimization:
+        on_mpsx = any(x.meta["val"].device.type == "mpsx" for x in inputs)
+        if on_mpsx and not runs_loops() and not config.force_layout_optimization:
             return False
         return previous(gm, **kwargs)
 
