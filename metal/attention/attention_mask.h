@@ -52,8 +52,8 @@ inline MaskTiles<ROWS, COLUMNS, ROWS_ARE_QUERIES> mask_tiles(device const uchar*
           p.has_mask_tiles != 0};
 }
 
-// Scales S to the unit of exp2(), hides elements, and adds the mask if READS_MASK. There are no branches, so that half
-// of the loads are in flight: hidden elements load the nearest one that exists.
+// Scales S to the unit of exp2(), hides elements, and adds the mask if READS_MASK. Instead of branching, a hidden
+// element loads its nearest neighbor inside the mask, so that half of the loads can be in flight at once.
 template <bool ROWS_ARE_QUERIES, bool READS_MASK, typename Matrix, typename M>
 METAL_FUNC void scale_scores(thread Matrix& S, uint row, uint column, device const M* mask,
                              constant AttentionParams& p) {
@@ -96,8 +96,8 @@ METAL_FUNC void add_whole_mask(thread Matrix& S, uint row, uint column, device c
     S[i] = fma(S[i], factor, float(is_second ? pair.y : pair.x) * M_LOG2E_F);
   }
 }
-// Returns whether the scores of a tile need no more than a factor. A negative scale would turn each row's maximum into
-// its minimum.
+// Returns whether the scores of a tile need no more than a factor. The softmax finds each row's maximum before it
+// applies the factor, which must therefore be positive.
 METAL_FUNC bool is_unmasked(bool all_visible, bool reads_mask, constant AttentionParams& p) {
   return all_visible && !reads_mask && p.scale > 0.0f;
 }

@@ -74,7 +74,8 @@ inline void reduce_columns(thread T* values, threadgroup T* scratch, uint index)
   }
   tg_barrier();
   if (kParts > 1) {
-    // The lanes of a SIMD group, one per part, reduce a column. The lane of part 0 alone accesses the result's element.
+    // kParts adjacent lanes reduce a column: each loads the result of one part. The sum replaces that of part 0, which
+    // no other lane reads.
     for (uint base = 0; base < kColumns; base += THREADS / kParts) {
       const uint of = base + index / kParts, from = index % kParts;
       T value = values[0];

@@ -24,24 +24,17 @@ struct TensorGemm {
   typedef TensorMultiply<Tile, TRANSPOSE_A, TRANSPOSE_B, false> Multiply;
   TensorOperand<T> a, b;
   long a_batch, b_batch;  // strides between the matrices of a batch
-  uint M, N, k_begin, k_end;
+  uint M, N, K;
 
-  METAL_FUNC uint depth() const { return k_end - k_begin; }
   METAL_FUNC GemmTile tile(uint index) const { return raster_batch_tile<Tile>(index, M, N); }
-  // Return the first matrix, from k_begin on.
-  METAL_FUNC auto left() const {
-    return a.template matrix<!TRANSPOSE_A>(M, k_end).slice(TRANSPOSE_A ? 0 : int(k_begin),
-                                                           TRANSPOSE_A ? int(k_begin) : 0);
-  }
-  METAL_FUNC auto right() const {
-    return b.template matrix<TRANSPOSE_B>(N, k_end).slice(TRANSPOSE_B ? int(k_begin) : 0,
-                                                          TRANSPOSE_B ? 0 : int(k_begin));
-  }
+  // Return the first matrix of the batch.
+  METAL_FUNC auto left() const { return a.template matrix<!TRANSPOSE_A>(M, K); }
+  METAL_FUNC auto right() const { return b.template matrix<TRANSPOSE_B>(N, K); }
   template <typename Epilogue>
   METAL_FUNC void compute(GemmTile tile, thread const Epilogue& epilogue) const {
     const TensorOperand<T> left = {a.data + long(tile.batch) * a_batch, a.pitch};
     const TensorOperand<T> right = {b.data + long(tile.batch) * b_batch, b.pitch};
-    tensor_gemm_tile<Tile, TRANSPOSE_A, TRANSPOSE_B, false>(left, right, M, N, k_begin, k_end, tile, epilogue);
+    tensor_gemm_tile<Tile, TRANSPOSE_A, TRANSPOSE_B, false>(left, right, M, N, 0, K, tile, epilogue);
   }
 };
 

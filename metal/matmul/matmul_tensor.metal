@@ -104,7 +104,6 @@ kernel void matmul_tensor_several(device T* out [[buffer(0)]], device T* a [[buf
                                                               p.b.batch,
                                                               p.M,
                                                               p.N,
-                                                              0,
                                                               p.K};
   const BatchEpilogue<T> epilogue = {out, c, p};
   MPSX_MULTIPLY_TILES(gemm, (GemmTiles{group.x, groups.x, p.tiles}), epilogue);

@@ -327,7 +327,7 @@ class Builder:
 
         ir = Path(f"{code}.ll")
         self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)])
-        # Initializers of constants run when the library is loaded, before the simt engine can check their accesses.
+        # Do not check accesses of initializers. They run while the library is loaded, before simt can check them.
         text = INITIALIZER.sub(r"\1", mask_shifts(ir.read_text()))
         # Tensor accumulators stay in registers only if every function is inlined and every loop is unrolled.
         limited = not (self.tensors and self.target.mode == "cuda")

@@ -229,7 +229,7 @@ struct AttentionKernels {
     return uses_tensor_tier(p, tag) && runtime::prefers_large_tensor_tiles() &&
            p.q_len >= runtime::tuning().attention_tile_queries;
   }
-  // Returns whether a single pass computes dK and dV.
+  // Returns whether one kernel computes both dK and dV.
   static bool computes_dk_and_dv(const AttentionParams& p, Tag tag) {
     return padded_head_dim(p) == 64 || uses_tiles(p, tag);
   }

@@ -18,7 +18,7 @@ class gemm_walk {
   }
   MPSX_FN void next() {
     k_ += 64;
-    if (k_ < int(gemm_.depth())) return;
+    if (k_ < int(gemm_.K)) return;
     index_ += tiles_.stride;
     if (index_ < tiles_.total) start();
   }
@@ -50,7 +50,7 @@ MPSX_FN void warpgroup_multiply_tiles(const Gemm& gemm, const Tiles& tiles, cons
   typedef typename Left::value_type T;
   typedef warpgroup_multiplier<Multiply::descriptor, typename Multiply::scope, T> M;
   const unsigned memory = staging_memory<typename Multiply::scope, M::shape::kBytes, M::shape::kMaxBytes>();
-  const int thread = scope_thread<typename Multiply::scope>(), steps = (int(gemm.depth()) + 63) / 64;
+  const int thread = scope_thread<typename Multiply::scope>(), steps = (int(gemm.K) + 63) / 64;
   if (tiles.count() == 0) return;
   tile_pipeline<M, gemm_walk<Gemm, Tiles>> pipeline(batch_of<T>(M::left_tile::map(gemm.left()), gemm.a_batch),
                                                     batch_of<T>(M::right_tile::map(gemm.right()), gemm.b_batch),
