@@ -1,5 +1,6 @@
 // The tensor tier of matmul.metal: matrix multiplication with Metal 4's matmul2d.
 #include "lib/instantiate.h"
+#include "lib/multiply_cluster.h"
 #include "lib/multiply_tiles.h"
 #include "matmul/epilogue.h"
 
@@ -109,6 +110,28 @@ kernel void matmul_tensor_several(device T* out [[buffer(0)]], device T* a [[buf
   MPSX_MULTIPLY_TILES(gemm, (GemmTiles{group.x, groups.x, p.tiles}), epilogue);
 }
 
+// As matmul_tensor, but the threadgroups of each block of ROWS x COLUMNS tiles load their operands together. The
+// operands are aligned to 16 bytes. Grid: (blocks * ROWS * COLUMNS, 1, batch * splits of K).
+template <typename T, typename Tile, uint ROWS, uint COLUMNS, bool TRANSPOSE_A, bool TRANSPOSE_B>
+[[max_total_threads_per_threadgroup(Tile::threads)]]
+kernel void matmul_tensor_cluster(device T* out [[buffer(0)]], device T* a [[buffer(1)]], device T* b [[buffer(2)]],
+                                  device const T* c [[buffer(3)]], constant MatmulParams& p [[buffer(4)]],
+                                  device float* partials [[buffer(5)]], uint3 group [[threadgroup_position_in_grid]]) {
+  const uint batch = group.z / p.split_k, split = group.z % p.split_k;
+  const uint k_begin = split * p.k_per_split, k_end = min(p.K, k_begin + p.k_per_split);
+  const ClusterGemm<Tile, TRANSPOSE_A, TRANSPOSE_B, T> gemm = {
+      {a + long(batch) * p.a.batch, TRANSPOSE_A ? p.a.column : p.a.row},
+      {b + long(batch) * p.b.batch, TRANSPOSE_B ? p.b.column : p.b.row},
+      p.M,
+      p.N,
+      k_begin,
+      k_end};
+  const TensorEpilogue<T, false> epilogue = {out + long(batch) * p.out.batch,
+                                             p.has_c ? c + long(batch) * p.c.batch : c,
+                                             partials + (p.split_k > 1 ? ulong(group.z) * p.M * p.N : 0), p};
+  MPSX_MULTIPLY_CLUSTER(gemm, (cluster_position<Tile, ROWS, COLUMNS>(group.x, p.M, p.N)), epilogue);
+}
+
 // Tiles for GPUs that stage operands in dynamic threadgroup memory (NVIDIA).
 typedef TensorTile<128, 256, 8, false> Tile128x256;
 typedef TensorTile<256, 192, 16, false> Tile256x192;
@@ -142,6 +165,11 @@ typedef TensorTile<64, 64, 2, true> Tile64x64;
   MPSX_KERNEL("matmul_tensor_several_" #TILE "_nt_" #TAG, matmul_tensor_several<T, Tile##TILE, false, true>)  \
   MPSX_KERNEL("matmul_tensor_several_" #TILE "_tn_" #TAG, matmul_tensor_several<T, Tile##TILE, true, false>)  \
   MPSX_KERNEL("matmul_tensor_several_" #TILE "_tt_" #TAG, matmul_tensor_several<T, Tile##TILE, true, true>)
+#define MPSX_TENSOR_CLUSTER(TILE, T, TAG)                                                                           \
+  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_nn_" #TAG, matmul_tensor_cluster<T, Tile##TILE, 2, 2, false, false>) \
+  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_nt_" #TAG, matmul_tensor_cluster<T, Tile##TILE, 2, 2, false, true>)  \
+  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_tn_" #TAG, matmul_tensor_cluster<T, Tile##TILE, 2, 2, true, false>)  \
+  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_tt_" #TAG, matmul_tensor_cluster<T, Tile##TILE, 2, 2, true, true>)
 MPSX_TENSOR_16_BIT(128x256)
 MPSX_TENSOR_16_BIT(256x192)
 MPSX_TENSOR_16_BIT(192x256)
@@ -156,3 +184,5 @@ MPSX_TENSOR_SEVERAL(128x192, half, f16)
 MPSX_TENSOR_SEVERAL(128x192, bfloat, bf16)
 MPSX_TENSOR_SEVERAL(128x128, half, f16)
 MPSX_TENSOR_SEVERAL(128x128, bfloat, bf16)
+MPSX_TENSOR_CLUSTER(128x128, half, f16)
+MPSX_TENSOR_CLUSTER(128x128, bfloat, bf16)

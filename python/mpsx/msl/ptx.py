@@ -5,15 +5,16 @@ with the file's common part (variables, and functions that are not inlined).
 
 A library consists of lines of text, followed by the compressed units. src/driver/cuda/ptx_library.h reads it.
 
-    mpsx-ptx 3
+    mpsx-ptx 4
     compiler <description>
     unit <compressed bytes> <bytes> <bytes of the common part> <target, such as sm_80>
-    kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging>
+    kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging> <threads>
     end
 
 Two units with different targets may contain the same kernel. The field "staging" is the dynamic shared memory that
 tensor operations use: bytes per threadgroup, bytes per SIMD group, and the bytes that the kernel can use if no second
 threadgroup runs on the multiprocessor, such as `99328:0:198656`, or 0. A kernel needs the larger sum of the first two.
+The field "threads" is the number of threads that the driver adds to each threadgroup, for kernels with clusters.
 
 A parameter is `p3`, the address of buffer 3; `v3:40:8`, the 40 bytes of buffer 3, aligned to 8; or `t1`, the offset of
 [[threadgroup(1)]]. `-` means no parameters. Tabs separate the fields."""
@@ -33,9 +34,10 @@ ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry (\w+)\(", re.M)
 PARAMETER = re.compile(r"\.param \.(?:align (\d+) \.b8|[bu]64|[bu]32)[^\[\],\n]*?(\w+_param_\d+)(?:\[(\d+)\])?")
 LIMIT = re.compile(r"^\.visible \.global \.align 4 \.u32 mpsx_limit_(\w+) = (\d+);\n", re.M)
 TARGET = re.compile(r"^\.target (sm_\w+)", re.M)
-# Pseudo-instructions emitted by metal_stdlib/cuda/tensor/scope.h.
+# Pseudo-instructions emitted by metal_stdlib/cuda/tensor/scope.h and ptx.h.
 STAGING = re.compile(r"\tmpsx\.staging (\d+), (\d+), (\d+);\n")
 STAGING_SIZE = re.compile(r"mpsx\.staging_size (%\w+);")
+CLUSTER = re.compile(r"\tmpsx\.cluster (\d+), (\d+);\n")
 SIMDGROUP_STAGING = re.compile(r"mpsx\.simdgroup_staging (%\w+), (\d+);")
 HALF_MEMORY = 113 * 1024  # half the shared memory of a multiprocessor (metal_stdlib/cuda/tensor/warpgroup_multiply.h)
 # The largest operand that register_multiply.h copies. The pipelines of the other operations need more.
@@ -83,14 +85,15 @@ def parameters(kernel, entry):
     return " ".join(words) or "-"
 
 
-def with_limit(entry, threads, staging=0):
-    """Return the entry point with the kernel's thread limit, which determines how many registers a thread may use. If
-    the staging memory of two threadgroups fits in a multiprocessor, also let the two threadgroups share its
-    registers."""
+def with_limit(entry, threads, staging=0, cluster=0):
+    """Return the entry point with the kernel's thread limit, which determines how many registers a thread may use, and
+    the number of threadgroups in a cluster. If the staging memory of two threadgroups fits in a multiprocessor, also
+    let the two threadgroups share its registers."""
     if not threads:
         return entry
     brace = entry.index("\n{")
     groups = "\n.minnctapersm 2" if SMALL_STAGING < staging <= HALF_MEMORY else ""
+    groups += f"\n.reqnctapercluster {cluster}, 1, 1" if cluster else ""
     return f"{entry[:brace]}\n.maxntid {threads}, 1, 1{groups}{entry[brace:]}"
 
 
@@ -131,10 +134,13 @@ def unit(description, text):
         limit = limits.get(symbol, 0) or threads
         # A kernel that declares its number of threads thereby chooses its number of registers.
         lowered = lower_matmuls(staging.lower(entries[symbol], not kernel["threadgroups"]))
-        entry = with_limit(lowered, limit, 0 if symbol in limits else group)
+        found = CLUSTER.search(lowered)
+        cluster, additional = map(int, found.groups()) if found else (0, 0)
+        shared = 0 if symbol in limits else group
+        entry = with_limit(CLUSTER.sub("", lowered), limit and limit + additional, shared, cluster)
         data = entry.encode()
         lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
-                                kernel["name"], f"{group}:{simdgroup}:{most}"]))
+                                kernel["name"], f"{group}:{simdgroup}:{most}", str(additional)]))
         parts.append(data)
         at += len(data)
     data = b"".join(parts)
@@ -149,7 +155,7 @@ def target_of(text):
 
 def pack(described, compiler):
     """Return the bytes of a library. `described` contains pairs of a description (CudaEmitter.description) and PTX."""
-    lines, units, owner = ["mpsx-ptx 3", f"compiler\t{compiler}"], [], set()
+    lines, units, owner = ["mpsx-ptx 4", f"compiler\t{compiler}"], [], set()
     for description, text in described:
         for kernel in description["kernels"]:
             key = kernel["name"], target_of(text)

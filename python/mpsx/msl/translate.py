@@ -40,8 +40,8 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     the names in the Metal library, and `::name` finds them."""
     wide, general = mode == "wide", mode == "auto" if general is None else general
     if mode == "cuda":
-        # metal/lib/staged_tiles.h, multiply_steps.h, multiply_tiles.h, and store_rows.h
-        names = ("staged_tiles", "multiply_steps", "multiply_tiles", "store_rows")
+        # metal/lib/staged_tiles.h, multiply_steps.h, …
+        names = ("staged_tiles", "multiply_steps", "multiply_tiles", "multiply_cluster", "store_rows")
         defines = [*defines, *(f"MPSX_{name.upper()}=mpsx::{name}" for name in names)]
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)

@@ -34,6 +34,17 @@ void for_each_part(const Dispatch& dispatch, F&& launch) {
       for (at[0] = 0; at[0] < grid.groups[0]; at[0] += part(0)) launch(grid, part(0), part(1), part(2));
 }
 
+// Returns the dispatch with the kernel's additional threads. They follow the others, so such kernels have
+// one-dimensional threadgroups, and a grid of complete ones.
+inline Dispatch with_additional_threads(const CudaKernel& kernel, Dispatch dispatch) {
+  if (kernel.additional_threads == 0) return dispatch;
+  if (dispatch.group.y * dispatch.group.z != 1 || (dispatch.by_threads && dispatch.grid.x % dispatch.group.x != 0))
+    throw Error(kernel.name + ": expected complete, one-dimensional threadgroups");
+  if (dispatch.by_threads) dispatch.grid.x += dispatch.grid.x / dispatch.group.x * kernel.additional_threads;
+  dispatch.group.x += kernel.additional_threads;
+  return dispatch;
+}
+
 // Returns the number of threadgroups of all parts.
 inline int64_t threadgroups(const Dispatch& dispatch) {
   int64_t count = 0;

@@ -21,9 +21,10 @@ CommandStream::CommandStream(const Device& device)
     : device_(device), stream_(new_stream(device)), synchronous_(env_flag("MPSX_CUDA_DEBUG")), upload_(device) {}
 
 uint64_t CommandStream::dispatch(const CudaKernel& kernel, const Argument* arguments, size_t count,
-                                 const Dispatch& dispatch) {
-  if (dispatch.grid.count() == 0) return 0;
-  check(kernel, arguments, count, dispatch);
+                                 const Dispatch& requested) {
+  if (requested.grid.count() == 0) return 0;
+  check(kernel, arguments, count, requested);
+  const Dispatch dispatch = with_additional_threads(kernel, requested);
   device_.bind();
   std::lock_guard<std::mutex> lock(mutex_);
   throw_failure();

@@ -63,12 +63,13 @@ void CudaGraph::destroy() noexcept {
 template <typename F>
 void CudaGraph::for_each_node(const RecordedDispatch& recorded, F&& visit) {
   const auto& kernel = static_cast<const CudaKernel&>(*recorded.kernel);
+  const Dispatch dispatch = with_additional_threads(kernel, recorded.dispatch);
   // The driver would have to read the value from the buffer before each launch.
   const auto wait = [&] { throw Error(kernel.name + ": a graph cannot pass the contents of a buffer by value"); };
-  Parameters parameters(kernel, recorded.arguments, recorded.count, recorded.dispatch, device_, upload_, wait);
+  Parameters parameters(kernel, recorded.arguments, recorded.count, dispatch, device_, upload_, wait);
   parameters.check_shared_memory(kernel, device_);
-  for_each_part(recorded.dispatch, [&](Grid& grid, unsigned x, unsigned y, unsigned z) {
-    visit({kernel.function, x, y, z, unsigned(recorded.dispatch.group.count()), 1, 1, parameters.threadgroup_bytes(),
+  for_each_part(dispatch, [&](Grid& grid, unsigned x, unsigned y, unsigned z) {
+    visit({kernel.function, x, y, z, unsigned(dispatch.group.count()), 1, 1, parameters.threadgroup_bytes(),
            parameters.get(grid), nullptr});
   });
 }

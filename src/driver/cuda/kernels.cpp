@@ -80,7 +80,8 @@ std::unique_ptr<Kernels::Loaded> Kernels::load(std::string_view key, const PtxKe
             "cuFuncGetAttribute");
   api.check(api.cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel.function),
             "cuFuncGetAttribute");
-  kernel.max_threads = uint32_t(most);
+  kernel.additional_threads = found.additional_threads;
+  kernel.max_threads = uint32_t(most) - found.additional_threads;
   kernel.static_threadgroup_bytes = uint32_t(shared);
   kernel.staging = found.staging;
   kernel.simdgroup_staging = found.simdgroup_staging;

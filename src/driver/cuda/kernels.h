@@ -17,6 +17,7 @@ struct CudaKernel final : Kernel {
   std::vector<Parameter> parameters;
   uint32_t buffers = 0, threadgroups = 0;       // highest index of each kind plus one
   uint32_t staging = 0, simdgroup_staging = 0;  // copied from PtxKernel
+  uint32_t additional_threads = 0;              // likewise
   uint32_t max_staging = 0;                     // likewise, or 0 if the kernel cannot use more than `staging`
   // Returns the size of the memory that stages a threadgroup's tensor operations, at the start of dynamic shared
   // memory. `alone` says that a multiprocessor runs only one threadgroup.

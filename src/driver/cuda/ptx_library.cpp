@@ -87,7 +87,7 @@ PtxLibrary::~PtxLibrary() { munmap(mapped_, mapped_size_); }
 
 void PtxLibrary::read(std::string_view data, const std::string& target) {
   const size_t head = data.find("\nend\n");
-  if (data.rfind("mpsx-ptx 3\n", 0) != 0 || head == data.npos) throw Error("unknown format");
+  if (data.rfind("mpsx-ptx 4\n", 0) != 0 || head == data.npos) throw Error("unknown format");
   size_t at = head + 5;
   // Whether this GPU can run the unit's code, and whether that code was compiled for exactly `target`.
   bool usable = false, preferred = false;
@@ -117,6 +117,7 @@ void PtxLibrary::read(std::string_view data, const std::string& target) {
       kernel.staging = uint32_t(number(staging[0]));
       kernel.simdgroup_staging = uint32_t(number(staging.at(1)));
       kernel.max_staging = uint32_t(number(staging.at(2)));
+      kernel.additional_threads = uint32_t(number(words.at(8)));
       if (!usable) continue;
       if (preferred)
         kernels_.insert_or_assign(kernel.name, kernel);

@@ -30,6 +30,7 @@ struct PtxKernel {
   // whichever results in the larger total. With `max_staging` bytes, if not 0, the kernel is faster, but a
   // multiprocessor can run only one threadgroup.
   uint32_t staging = 0, simdgroup_staging = 0, max_staging = 0;
+  uint32_t additional_threads = 0;  // per threadgroup, after those of the dispatch
 };
 
 class PtxLibrary {

@@ -32,16 +32,17 @@ constexpr Tile kTiles[] = {
     {"64x128", 64, 128, 128, &Tuning::matmul_64x128_16bit, &Tuning::matmul_64x128_f32},
     {"64x64", 64, 64, 64, &Tuning::matmul_64x64_16bit, &Tuning::matmul_64x64_f32},
 };
-constexpr size_t kTileCount = std::size(kTiles), k64x128 = kTileCount - 2, k64x64 = kTileCount - 1;
+constexpr size_t kTileCount = std::size(kTiles);
+constexpr size_t k128x128 = kTileCount - 3, k64x128 = kTileCount - 2, k64x64 = kTileCount - 1;
 
-enum Variant : size_t { kPlain, kRelaxed, kActivated, kSeveral, kVariants };
+enum Variant : size_t { kPlain, kRelaxed, kActivated, kSeveral, kCluster, kVariants };
 struct Form {
   Variant variant;
   bool transpose_a, transpose_b;
 };
 
 const KernelSet& kernels_of(size_t tile, const Form& form) {
-  constexpr const char *kVariant[kVariants] = {"", "relaxed_", "act_", "several_"},
+  constexpr const char *kVariant[kVariants] = {"", "relaxed_", "act_", "several_", "cluster_"},
                        *kTransposition[] = {"_nn", "_nt", "_tn", "_tt"};
   static const auto* const all = [&] {
     auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
@@ -58,11 +59,19 @@ const KernelSet& kernels_of(size_t tile, const Form& form) {
 struct Choice {
   size_t tile;
   SplitK split;
+  bool in_clusters = false;
 };
 
+// Returns the number of threadgroups of a grid of clusters, for one split of K.
+uint64_t cluster_threadgroups(const GemmArgs& args, uint64_t batch) {
+  constexpr uint32_t kSide = 2;  // tiles, for metal/matmul/matmul_tensor.metal
+  const Tile& tile = kTiles[k128x128];
+  return tile_count(args.p.M, args.p.N, batch, kSide * tile.M, kSide * tile.N) * kSide * kSide;
+}
+
 // Returns the tile and the split of K for which the busiest core takes the least time. Times are counted in
-// multiply-adds.
-std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag) {
+// multiply-adds. `aligned`: the rows of both operands are.
+std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag, bool aligned) {
   const Tuning& tuned = runtime::tuning();
   constexpr uint32_t kMaxSplits = 64, kAlignment = 64, kMaxWaves = 4;
   const double min_k = tag == Tag::f32 ? tuned.matmul_split_k_f32 : tuned.matmul_split_k_16bit;
@@ -70,6 +79,22 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   const double cores = double(runtime::target_resident_threads()) / 1024;
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
+  const auto consider = [&](size_t i, double speed, bool in_clusters) {
+    const Tile& tile = kTiles[i];
+    const double tiles =
+        double(in_clusters ? cluster_threadgroups(args, args.batch) : tile_count(p.M, p.N, args.batch, tile.M, tile.N));
+    for (uint32_t splits = 1; splits <= kMaxSplits; ++splits) {
+      if (splits > 1 && (tiles * (splits - 1) >= kMaxWaves * cores || p.K < splits * min_k)) break;
+      // A threadgroup of a cluster has a core to itself, so nothing overlaps the start of the next one.
+      if (in_clusters && tiles * splits > cores) break;
+      const uint32_t k = splits == 1 ? p.K : uint32_t(ceil_div(ceil_div(p.K, splits), kAlignment) * kAlignment);
+      if (in_clusters && k < tuned.matmul_cluster_k) break;
+      double time = std::ceil(tiles * splits / cores) * tile.M * tile.N * (k + tuned.matmul_tile_ends) / speed;
+      if (splits > 1)
+        time += tuned.matmul_reduce_launch + tuned.matmul_partial * splits * double(args.batch) * p.M * p.N / cores;
+      if (time < least) least = time, best = Choice{i, {uint32_t(ceil_div(p.K, std::max(k, 1u))), k}, in_clusters};
+    }
+  };
   for (size_t i = 0; i < kTileCount; ++i) {
     const Tile& tile = kTiles[i];
     const double speed = tuned.*(tag == Tag::f32 ? tile.speed_f32 : tile.speed_16bit);
@@ -77,16 +102,12 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
     // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of GPT-2
     // (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
     if (p.has_c && tile.threads > 256) continue;
-    const double tiles = double(tile_count(p.M, p.N, args.batch, tile.M, tile.N));
-    for (uint32_t splits = 1; splits <= kMaxSplits; ++splits) {
-      if (splits > 1 && (tiles * (splits - 1) >= kMaxWaves * cores || p.K < splits * min_k)) break;
-      const uint32_t k = splits == 1 ? p.K : uint32_t(ceil_div(ceil_div(p.K, splits), kAlignment) * kAlignment);
-      double time = std::ceil(tiles * splits / cores) * tile.M * tile.N * (k + tuned.matmul_tile_ends) / speed;
-      if (splits > 1)
-        time += tuned.matmul_reduce_launch + tuned.matmul_partial * splits * double(args.batch) * p.M * p.N / cores;
-      if (time < least) least = time, best = Choice{i, {uint32_t(ceil_div(p.K, std::max(k, 1u))), k}};
-    }
+    consider(i, speed, false);
   }
+  const Form cluster{kCluster, form.transpose_a, form.transpose_b};
+  if (aligned && form.variant == kPlain && p.K > 0 && tuned.matmul_cluster_16bit > 0 &&
+      kernels_of(k128x128, cluster).has(tag))
+    consider(k128x128, tuned.matmul_cluster_16bit, true);
   if (best && best->split.splits == 0) best->split.splits = 1;  // K = 0
   return best;
 }
@@ -150,15 +171,16 @@ bool launch_tensor_tier(GemmArgs& args) {
   const Variant variant = p.activation != kActivationNone ? kActivated : relaxed ? kRelaxed : kPlain;
   const bool transpose_a = make_loadable(args.a, p.a, p.K, p.M), transpose_b = make_loadable(args.b, p.b, p.N, p.K);
   const Form form{variant, transpose_a, transpose_b};
-  const auto choice =
-      runtime::prefers_large_tensor_tiles() ? choose_by_time(args, form, tag) : choose_small_tile(args, form, tag);
+  const bool aligned = has_aligned_rows(args.a, p.a) && has_aligned_rows(args.b, p.b);
+  const auto choice = runtime::prefers_large_tensor_tiles() ? choose_by_time(args, form, tag, aligned)
+                                                            : choose_small_tile(args, form, tag);
   if (!choice) return false;
   const Tile& tile = kTiles[choice->tile];
   const Tensor partials = args.set_split_k(choice->split);
   const uint64_t tiles = tile_count(p.M, p.N, args.batch, tile.M, tile.N);
   const Form several{kSeveral, transpose_a, transpose_b};
-  if (variant == kPlain && p.split_k == 1 && p.K > 0 && tiles > resident_threadgroups(tile) &&
-      kernels_of(choice->tile, several).has(tag) && has_aligned_rows(args.a, p.a) && has_aligned_rows(args.b, p.b)) {
+  if (!choice->in_clusters && aligned && variant == kPlain && p.split_k == 1 && p.K > 0 &&
+      tiles > resident_threadgroups(tile) && kernels_of(choice->tile, several).has(tag)) {
     p.tiles = uint32_t(tiles);
     Launch l(kernels_of(choice->tile, several).get(tag));
     l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p);
@@ -166,9 +188,10 @@ bool launch_tensor_tier(GemmArgs& args) {
     l.work(tiles * tile.M * tile.N * (1 + p.K / 16) / resident_threadgroups(tile)).run();
     return true;
   }
-  Launch l(kernels_of(choice->tile, form).get(tag));
+  const Form chosen{choice->in_clusters ? kCluster : variant, transpose_a, transpose_b};
+  Launch l(kernels_of(choice->tile, chosen).get(tag));
   l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p).outputs(partials);
-  const uint64_t groups = tile_count(p.M, p.N, 1, tile.M, tile.N);
+  const uint64_t groups = choice->in_clusters ? cluster_threadgroups(args, 1) : tile_count(p.M, p.N, 1, tile.M, tile.N);
   l.groups({uint32_t(groups), 1, uint32_t(args.batch) * p.split_k}, tile.threads, true);
   l.work(uint64_t(tile.M) * tile.N * (1 + p.k_per_split / 16)).run();
   args.reduce_split_k(partials);

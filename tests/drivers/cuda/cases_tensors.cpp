@@ -35,8 +35,8 @@ CASE(runs_sm_80_code_on_other_gpus) {
 
 CASE(finds_only_kernels_that_the_gpu_can_run) {
   const Device hopper(directory + "/tensors");
-  CHECK(
-      (hopper.driver->kernel_names() == std::vector<std::string>{"deep", "deep_with_buffer", "first", "last", "only"}));
+  CHECK((hopper.driver->kernel_names() ==
+         std::vector<std::string>{"deep", "deep_with_buffer", "first", "in_clusters", "last", "only"}));
   gpu().major = 8;
   const Device ampere(directory + "/tensors");
   CHECK((ampere.driver->kernel_names() == std::vector<std::string>{"first", "last"}));
@@ -106,6 +106,20 @@ CASE(more_staging_memory_for_small_grids) {
   CHECK(shared("deep", {11, 4, 3}, false) == most);
   CHECK(shared("deep", {1, 1, 100000}, false) == least);  // more than one launch
   CHECK(shared("deep_with_buffer", {1, 1, 1}, false, {absent(), threadgroup(0)}) == least);
+}
+
+// The kernel has more threads than the dispatch asks for.
+CASE(additional_threads) {
+  Device device(directory + "/tensors");
+  CHECK(device.kernel("in_clusters").max_threads == 256);
+  device.launch("in_clusters", {absent()}, {{8, 1, 3}, {64, 1, 1}, false, 1});
+  CHECK(gpu().launches.back().block == 96);
+  device.launch("in_clusters", {absent()}, {{128, 1, 1}, {64, 1, 1}, true, 1});
+  CHECK(gpu().launches.back().block == 96);
+  THROWS(device.launch("in_clusters", {absent()}, {{100, 1, 1}, {64, 1, 1}, true, 1}), "in_clusters",
+         "complete, one-dimensional");
+  THROWS(device.launch("in_clusters", {absent()}, {{4, 1, 1}, {32, 2, 1}, false, 1}), "in_clusters",
+         "complete, one-dimensional");
 }
 
 CASE(no_more_staging_memory_than_the_gpu_has) {

@@ -62,6 +62,7 @@ def tensor_library() -> bytes:
     deep = "\tmpsx.staging 65536, 131072, 0;\n"
     return pack([unit("sm_90a", 256, per_group.format(131072), "first"),
                  unit("sm_90a", 256, deep, "deep", buffers=0), unit("sm_90a", 256, deep, "deep_with_buffer", buffers=1),
+                 unit("sm_90a", 256, "\tmpsx.cluster 4, 32;\n", "in_clusters", buffers=0),
                  unit("sm_80", 512, per_group.format(1000) + per_simdgroup.format(384), "first", "last"),
                  unit("sm_90a", 128, per_simdgroup.format(16384), "last", "only")], "by hand")  # fmt: skip
 

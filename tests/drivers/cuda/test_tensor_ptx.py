@@ -157,7 +157,7 @@ def test_cooperative_left(tile: str, padding: int, tmp_path: Path) -> None:
     assert messages(text, tmp_path / "a.ptx") == ([], False)
     assert "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16" in text
     (kernel,) = re.findall(rb"^kernel\t.*", Path(library).read_bytes(), re.M)
-    assert kernel.split(b"\t")[-1] == f"{64 * 128 + padding}:0:0".encode()
+    assert kernel.split(b"\t")[7] == f"{64 * 128 + padding}:0:0".encode()
 
 
 # The pipeline of a tile of 128 x 128 has three stages, or six if the threadgroup is alone on its multiprocessor.
@@ -185,7 +185,7 @@ def test_size_of_staging_memory(parameter: str, tmp_path: Path) -> None:
     assert ("%dynamic_smem_size" in text) == (not parameter)
     (kernel,) = re.findall(rb"^kernel\t.*", Path(library).read_bytes(), re.M)
     stage, raw_rows, padding = 2 * 128 * 64 * 2, 2 * 128 * 144, 1024
-    assert kernel.split(b"\t")[-1] == f"{2 * stage + raw_rows}:0:{1024 + 6 * stage + padding}".encode()
+    assert kernel.split(b"\t")[7] == f"{2 * stage + raw_rows}:0:{1024 + 6 * stage + padding}".encode()
 
 
 # One thread multiplies a whole matrix, in memory or in a cooperative tensor.

@@ -157,3 +157,4 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
 
 #include "multiply_steps.h"
 #include "multiply_tiles.h"
+#include "multiply_cluster.h"

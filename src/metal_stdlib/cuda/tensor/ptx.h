@@ -76,6 +76,26 @@ MPSX_FN void fence_mbarrier_init() { __asm__ volatile("fence.mbarrier_init.relea
 // Makes preceding writes to shared memory visible to TMA and wgmma.
 MPSX_FN void fence_async_proxy() { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// Thread block clusters. SIZE threadgroups, consecutive along x, form a cluster. The driver adds THREADS threads to
+// each threadgroup, after those that the launcher asks for. msl/ptx.py replaces the pseudo-instruction.
+template <unsigned SIZE, unsigned THREADS>
+MPSX_FN void declare_cluster() {
+  __asm__ volatile("mpsx.cluster %0, %1;" ::"n"(SIZE), "n"(THREADS));
+}
+// All threads of the cluster call both. These do not order accesses to memory: ptxas implements a release at cluster
+// scope as a fence for the whole GPU, which takes as long as a tile.
+MPSX_FN void cluster_arrive() { __asm__ volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+MPSX_FN void cluster_wait() { __asm__ volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+// Returns the address in another threadgroup's shared memory that corresponds to this one.
+MPSX_FN unsigned peer_address(unsigned address, unsigned rank) {
+  unsigned peer;
+  __asm__("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(peer) : "r"(address), "r"(rank));
+  return peer;
+}
+MPSX_FN void mbarrier_arrive_at(unsigned peer) {
+  __asm__ volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(peer) : "memory");
+}
+
 // wgmma.
 MPSX_FN void wgmma_fence() { __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 MPSX_FN void wgmma_commit() { __asm__ volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

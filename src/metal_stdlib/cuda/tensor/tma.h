@@ -118,6 +118,24 @@ MPSX_FN void load_box(unsigned to, const void* map, int x, int y, int z, unsigne
       : "memory");
 }
 
+// COUNT threadgroups of a cluster that receive a box, as a set of ranks in the cluster.
+template <int COUNT>
+struct multicast {
+  unsigned short ranks;
+};
+// Loads the box to the same address in each of the threadgroups, and counts its bytes in the mbarrier of each.
+template <int COUNT>
+MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barrier, multicast<COUNT> receivers) {
+  if constexpr (COUNT == 1)
+    load_box(to, map, x, y, barrier);
+  else
+    __asm__ volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+        "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
+        "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(receivers.ranks)
+        : "memory");
+}
+
 // Device memory for the tensor maps of running threadgroups. A threadgroup claims one of its multiprocessor's slots
 // while it runs an operation, because TMA reads maps from device memory and a map must not change until its loads are
 // complete. A multiprocessor never runs more threadgroups than it has slots, because each of them uses at least 32 KiB

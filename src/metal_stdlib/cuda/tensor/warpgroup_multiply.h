@@ -68,6 +68,8 @@ struct warpgroup_multiplier {
   typedef typename shape::layout L;
   typedef typename shape::left left_tile;
   typedef typename shape::right right_tile;
+  typedef T value_type;
+  static constexpr matmul2d_descriptor kDescriptor = D;
   static constexpr int kBlocks = L::kBlockRows, kSums = shape::kSums;
 
   static MPSX_FN unsigned full(unsigned memory, unsigned stage) { return memory + shape::kBarriers + stage * 8; }

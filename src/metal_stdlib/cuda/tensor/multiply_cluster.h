@@ -1,0 +1,164 @@
+// multiply_cluster() of metal/lib/multiply_cluster.h: TMA multicasts tiles of the operands to the threadgroups of a
+// thread block cluster.
+#pragma once
+
+namespace mpsx {
+#ifdef MPSX_SM90
+// A pipeline of tiles as in warpgroup_multiplier::run_tma(), in every threadgroup of the cluster. A threadgroup loads
+// 1 / COLUMNS of its tile of A for its row of the cluster, and 1 / ROWS of its tile of B for its column. It may load a
+// stage when all threadgroups in its row and column have emptied that stage. A warp that does nothing else waits for
+// this, because the others would multiply at half the speed if they did.
+template <class M, class Position>
+class cluster_pipeline {
+  typedef typename M::shape shape;
+  static constexpr auto D = M::kDescriptor;
+  static constexpr int kRows = int(Position::rows), kColumns = int(Position::columns), kPeers = kRows + kColumns - 1;
+  static constexpr unsigned kWarps = unsigned(shape::kThreads) / 32, kStages = shape::kMaxStages;
+
+ public:
+  // One threadgroup uses the whole multiprocessor, and thus owns its slot for tensor maps.
+  static constexpr unsigned kBytes = reserved_bytes(shape::kMaxBytes), kLoadingThreads = 32;
+
+  template <class A, class B>
+  MPSX_FN cluster_pipeline(const A& left, const B& right, const Position& position, unsigned memory, int thread)
+      : memory_(memory), thread_(thread), row_(int(position.rank) % kRows), column_(int(position.rank) / kRows) {
+    static_assert(owns_processor(kBytes), "the slot is not shared");
+    maps_ = map_slot(take_map_slot(true));
+    if (warp() < 2) {
+      const unsigned map = memory + shape::kMaps + unsigned(warp()) * 128;
+      build_map(map, warp() == 0 ? left_part::map(left) : right_part::map(right));
+      publish_map(map, maps_ + warp() * 128);
+    } else if (warp() == 2) {
+      if (lane() == 0) {
+        for (unsigned i = 0; i < kStages; ++i) {
+          mbarrier_init(full(i), 1);
+          mbarrier_init(empty(i), kWarps * kPeers);
+        }
+        fence_mbarrier_init();
+        fence_async_proxy();
+      }
+      __nvvm_bar_warp_sync(~0u);
+    }
+    __syncthreads();
+    cluster_arrive();
+    cluster_wait();  // for the barriers of the other threadgroups
+  }
+
+  // Whether this thread calls load() rather than multiply() and close().
+  MPSX_FN bool loads() const { return warp() >= int(kWarps); }
+
+  // Loads `tiles` tiles, from step k on.
+  MPSX_FN void load(const Position& position, int k, int tiles) {
+    if (lane() == 0) {
+      acquire_map(maps_);
+      acquire_map(maps_ + 128);
+      const auto tile = position.tile();
+      const int row = int(tile.m) + column_ * (D.m / kColumns), column = int(tile.n) + row_ * (D.n / kRows);
+      const multicast<kColumns> row_peers = {(unsigned short)(every_bit<kColumns, kRows>() << row_)};
+      const multicast<kRows> column_peers = {(unsigned short)(every_bit<kRows, 1>() << column_ * kRows)};
+      unsigned i = 0, parity = 1;  // stage, and parity of its barrier; the first wait for a new barrier succeeds
+#  pragma unroll 1
+      for (int t = 0; t < tiles; ++t, k += 64) {
+        mbarrier_wait(empty(i), parity);
+        const unsigned left = M::stage_address(memory_, i), right = left + M::left_tile::kBytes;
+        mbarrier_expect(full(i), shape::kStageBytes);
+        left_part::load(left + unsigned(column_) * left_part::kBytes, maps_, row, k, full(i), row_peers);
+        right_part::load(right + unsigned(row_) * right_part::kBytes, maps_ + 128, column, k, full(i), column_peers);
+        if (++i == kStages) i = 0, parity ^= 1;
+      }
+    }
+    __nvvm_bar_warp_sync(~0u);
+    cluster_arrive();
+    cluster_wait();
+  }
+
+  // Computes the product of `tiles` tiles.
+  MPSX_FN void multiply(float (&sums)[M::kBlocks][M::kSums], int tiles) {
+    // Lane l of each warp tells threadgroup l of the row and column that the warp has emptied a stage.
+    const int other = lane() - kRows;
+    const int peer_row = lane() < kRows ? lane() : row_;
+    const int peer_column = lane() < kRows ? column_ : other + (other >= column_);
+    const unsigned peer = lane() < kPeers ? peer_address(empty(0), unsigned(peer_row + peer_column * kRows)) : 0;
+    unsigned i = 0, last = 0, parity = 0;  // stage of this and of the previous tile; parity of the mbarriers
+#  pragma unroll 1
+    for (int t = 0; t < tiles; ++t) {
+      mbarrier_wait(full(i), parity);
+      const unsigned stage = M::stage_address(memory_, i);
+      M::multiply_tile(sums, stage, stage + M::left_tile::kBytes, thread_, t > 0);
+      wgmma_wait<1>();
+      if (t > 0 && lane() < kPeers) mbarrier_arrive_at(peer + last * 8);  // wgmma has read the previous tile
+      __nvvm_bar_warp_sync(~0u);
+      last = i;
+      if (++i == kStages) i = 0, parity ^= 1;
+    }
+    wgmma_wait<0>();
+    M::hold(sums);
+    cluster_arrive();
+  }
+  // Waits until no other threadgroup accesses this one's barriers.
+  MPSX_FN void close() { cluster_wait(); }
+
+ private:
+  typedef operand_tile<typename M::value_type, D.m / kColumns, !D.transpose_left, shape::kThreads> left_part;
+  typedef operand_tile<typename M::value_type, D.n / kRows, D.transpose_right, shape::kThreads> right_part;
+  static_assert(left_part::kBytes * kColumns == M::left_tile::kBytes &&
+                    right_part::kBytes * kRows == M::right_tile::kBytes,
+                "the parts are complete boxes");
+
+  MPSX_FN int lane() const { return thread_ % 32; }
+  MPSX_FN int warp() const { return thread_ / 32; }
+  MPSX_FN unsigned full(unsigned i) const { return M::full(memory_, i); }
+  MPSX_FN unsigned empty(unsigned i) const { return M::empty(memory_, i); }
+  // Returns COUNT bits that are STEP bits apart.
+  template <int COUNT, int STEP>
+  static constexpr unsigned every_bit() {
+    unsigned bits = 0;
+    for (int i = 0; i < COUNT; ++i) bits |= 1u << i * STEP;
+    return bits;
+  }
+
+  const unsigned memory_;
+  const int thread_, row_, column_;
+  char* maps_;
+};
+
+template <class Gemm, class Position, class Epilogue>
+MPSX_FN void warpgroup_multiply_cluster(const Gemm& gemm, const Position& position, const Epilogue& epilogue) {
+  typedef typename Gemm::Multiply Multiply;
+  typedef decltype(gemm.left()) Left;
+  typedef decltype(gemm.right()) Right;
+  typedef warpgroup_multiplier<Multiply::descriptor, typename Multiply::scope, typename Left::value_type> M;
+  typedef cluster_pipeline<M, Position> Pipeline;
+  declare_cluster<Position::size, Pipeline::kLoadingThreads>();
+  const unsigned memory = staging_memory<typename Multiply::scope, Pipeline::kBytes>();
+  const int tiles = (int(gemm.k_end) - int(gemm.k_begin) + 63) / 64;
+  Pipeline pipeline(gemm.left(), gemm.right(), position, memory, int(__nvvm_read_ptx_sreg_tid_x()));
+  if (pipeline.loads()) {
+    pipeline.load(position, int(gemm.k_begin), tiles);
+    return;
+  }
+  float block[M::kBlocks][M::kSums] = {};
+  pipeline.multiply(block, tiles);
+  if (gemm.has(position.tile())) {
+    auto sums = Multiply().template get_destination_cooperative_tensor<Left, Right, float>();
+#  pragma unroll
+    for (int e = 0; e < M::kBlocks * M::kSums; ++e) sums[e] = block[e / M::kSums][e % M::kSums];
+    epilogue.store(sums, position.tile());
+  }
+  pipeline.close();
+}
+#endif
+
+template <class Gemm, class Position, class Epilogue>
+MPSX_FN void multiply_cluster(const Gemm& gemm, const Position& position, const Epilogue& epilogue) {
+#ifdef MPSX_SM90
+  typedef typename Gemm::Multiply Multiply;
+  if constexpr (uses_warpgroups<Multiply::descriptor, typename Multiply::scope, decltype(gemm.left()),
+                                decltype(gemm.right())>()) {
+    warpgroup_multiply_cluster(gemm, position, epilogue);
+    return;
+  }
+#endif
+  multiply_cluster_apart(gemm, position, epilogue);
+}
+}  // namespace mpsx
