@@ -21,12 +21,27 @@ struct CombineAny {
   static bool apply(bool a, bool b) { return a || b; }
 };
 
+// N adjacent elements as loaded. Elements of 16 bits share registers, while those of a Vec have one each.
+template <typename T, uint N>
+struct PackedVec {
+  uint4 words[(N * sizeof(T) + 15) / 16];
+  T get(uint i) const { return VecWords<T, sizeof(T)>::get(words[i / at_once<T, N>], i % at_once<T, N>); }
+};
 // Loads or stores N adjacent elements, one by one if their address may not be aligned.
 template <uint N, typename T>
-inline Vec<T, N> load_elements(device const T* from, bool aligned) {
-  if (aligned) return load_vec<N>(from);
-  Vec<T, N> values;
-  MPSX_UNROLL for (uint i = 0; i < N; ++i) values.v[i] = from[i];
+inline PackedVec<T, N> load_elements(device const T* from, bool aligned) {
+  constexpr uint each = at_once<T, N>;
+  PackedVec<T, N> values;
+  MPSX_UNROLL for (uint i = 0; i < N; i += each) {
+    if (aligned) {
+      values.words[i / each] = load_words<each * sizeof(T)>(from + i);
+    } else {
+      values.words[i / each] = uint4(0u);
+      MPSX_UNROLL for (uint j = 0; j < each; ++j) {
+        VecWords<T, sizeof(T)>::set(values.words[i / each], j, from[i + j]);
+      }
+    }
+  }
   return values;
 }
 template <uint N, typename T>

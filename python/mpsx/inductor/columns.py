@@ -187,9 +187,9 @@ class ColumnKernel(CallAwareKernel, RowKernel):
             address = f"{access.pointer} + ({self._first(index)})"
             if access in self.contiguous:
                 size, name = self.shape.vector, f"column_value{i}"
-                code.writeline(f"Vec<{kind}, {size}> {name};")
+                code.writeline(f"PackedVec<{kind}, {size}> {name};")
                 code.writeline(f"if (has_columns) {name} = load_elements<{size}>({address}, aligned);")
-                lines = [replaced(line, f"{access.pointer}[{index}]", f"{name}.v[lane]") for line in lines]
+                lines = [replaced(line, f"{access.pointer}[{index}]", f"{name}.get(lane)") for line in lines]
         return lines
 
     def _rows(self) -> list[IterationRangesEntry]:

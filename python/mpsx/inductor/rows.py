@@ -209,7 +209,7 @@ class RowKernel(CheckedKernel, AccessKernel):
         lines = self._without_uniform_loads(code)
         for access in self.vectors:
             if not access.is_store:
-                code.writeline(f"Vec<{self.dtype_to_str(access.dtype)}, {shape.vector}> "
+                code.writeline(f"PackedVec<{self.dtype_to_str(access.dtype)}, {shape.vector}> "
                                f"{self._vector(access)}[{shape.batch}];")  # fmt: skip
         if shape.is_loaded_once:
             code.writeline(f"const {kind} base = 0;")
@@ -304,12 +304,13 @@ class RowKernel(CheckedKernel, AccessKernel):
             index = self.index_to_str(access.index)
             element = f"{access.pointer}[{index}]"
             vector = self._vector(access) + ("" if access.is_store else "[strip]")
+            lane = f"{vector}.v[lane]" if access.is_store else f"{vector}.get(lane)"
             used = any(element in text_of(line) for line in lines)
             if used and self._is_late(access) and access not in self.loaded:
                 load = f"{vector} = load_elements<{self.shape.vector}>({access.pointer} + ({index}), aligned);"
                 lines = with_late_load(lines, element, load)
                 self.loaded |= {access} if self.shape.is_loaded_once else set()
-            lines = [replaced(line, element, f"{vector}.v[lane]") for line in lines]
+            lines = [replaced(line, element, lane) for line in lines]
         code.writelines(lines)
 
     def _pass(self, code: IndentedBuffer, lines: Sequence[Any], reductions: Sequence[Reduction]) -> None:
