@@ -11,12 +11,6 @@ inline Moments shuffle_down(Moments m, ushort by) {
 inline Moments shuffle_xor(Moments m, ushort by) {
   return {shuffle_xor(m.count, by), shuffle_xor(m.mean, by), shuffle_xor(m.m2, by)};
 }
-// Adds a value to moments (Welford's algorithm). `share` is the reciprocal of the count after it. An infinite mean
-// stays infinite, as in a sum.
-inline Moments add_to_moments(Moments m, float x, float share) {
-  const float delta = x - m.mean, mean = is_infinite(m.mean) ? m.mean + x : fma(delta, share, m.mean);
-  return {m.count + 1.0f, mean, fma(delta, x - mean, m.m2)};
-}
 struct CombineAny {
   static bool apply(bool a, bool b) { return a || b; }
 };
@@ -104,4 +98,65 @@ inline void reduce_columns(thread T* values, threadgroup T* scratch, uint index)
   }
   MPSX_UNROLL for (uint j = 0; j < N; ++j) values[j] = scratch[j * LANES + column];
   tg_barrier();
+}
+
+inline bool is_finite(float x) { return !is_nan(x) && !is_infinite(x); }
+
+// Moments of some of a column's rows during a reduction: their number, a finite estimate of the mean, the sum of the
+// deviations from it, and the sum of their squares.
+struct MomentSums {
+  float count, mean, sum, m2;
+};
+// Adds moments, or a value. `index` counts the calls for a column. The first mean becomes the estimate.
+inline MomentSums add_to_moments(MomentSums m, Moments part, uint index) {
+  if (index == 0 && is_finite(part.mean)) m.mean = part.mean;
+  const float deviation = part.mean - m.mean, deviations = part.count * deviation;
+  return {m.count + part.count, m.mean, m.sum + deviations, fma(deviations, deviation, m.m2 + part.m2)};
+}
+inline MomentSums add_to_moments(MomentSums m, float x, uint index) {
+  if (index == 0 && is_finite(x)) m.mean = x;
+  const float deviation = x - m.mean;  // the count is the same for all columns, which saves registers
+  return {float(index + 1), m.mean, m.sum + deviation, fma(deviation, deviation, m.m2)};
+}
+// Returns the mean of the rows, if it is finite.
+inline float mean_of(MomentSums m) {
+  const float mean = m.mean + m.sum / max(m.count, 1.0f);
+  return is_finite(mean) ? mean : m.mean;
+}
+// Replaces the estimate of the mean.
+inline MomentSums with_mean(MomentSums m, float mean) {
+  const float shift = m.mean - mean, shifts = m.count * shift;
+  return {m.count, mean, m.sum + shifts, fma(shift, m.sum + m.sum + shifts, m.m2)};
+}
+// Improves the estimate of the mean if the error is more than half the root mean square deviation. A correction of few
+// bits keeps the sums of numbers of few bits exact.
+inline MomentSums centered(MomentSums m) {
+  const bool is_close = 4.0f * m.sum * m.sum <= m.count * m.m2;
+  const float correction = as_type<float>(as_type<uint>(mean_of(m) - m.mean) & 0xfff80000u);
+  return with_mean(m, is_close ? m.mean : m.mean + correction);
+}
+
+// Reduces the moments of N adjacent columns per thread, like reduce_columns. `count` is the number of rows, or 0 if it
+// differs between columns. Threads with the same columns adopt the mean of the rows of one of them, so that they only
+// have to add their sums. An infinite mean stays infinite, as in a sum.
+template <uint N, uint LANES, uint THREADS>
+inline void reduce_moments(thread MomentSums* moments, threadgroup float2* scratch, uint index, float count) {
+  const uint column = index % LANES;
+  if (index < LANES) {
+    MPSX_UNROLL for (uint j = 0; j < N; ++j) scratch[j * LANES + column].x = mean_of(moments[j]);
+  }
+  tg_barrier();
+  float2 sums[N], counts[N];
+  MPSX_UNROLL for (uint j = 0; j < N; ++j) {
+    moments[j] = with_mean(moments[j], scratch[j * LANES + column].x);
+    sums[j] = float2(moments[j].sum, moments[j].m2);
+    counts[j] = float2(count == 0.0f ? moments[j].count : count);
+  }
+  tg_barrier();
+  reduce_columns<CombineSum, N, LANES, THREADS>(sums, scratch, index);
+  if (count == 0.0f) reduce_columns<CombineSum, N, LANES, THREADS>(counts, scratch, index);
+  MPSX_UNROLL for (uint j = 0; j < N; ++j) {
+    const float sum = sums[j].x, share = sum / max(counts[j].x, 1.0f), m2 = fma(-sum, share, sums[j].y);
+    moments[j] = {counts[j].x, moments[j].mean + share, 0.0f, is_nan(m2) && is_finite(sum) ? INFINITY : m2};
+  }
 }

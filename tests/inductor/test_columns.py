@@ -185,3 +185,44 @@ def test_batch_norm(simt_library: object) -> None:
     """Compiled batch norms and their gradients are as accurate as eager ones."""
     done = run_in_subprocess(BATCH_NORM, MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]
+
+
+# Variances of columns whose moments are sensitive to rounding, relative to float64. Kernels for (16384, 64) and dynamic
+# shapes are split: the first ones store means, which are rounded.
+DEVIATIONS = """
+import mpsx
+
+def moments(x):
+    return torch.var_mean(x.float(), 0)
+
+def check(compiled, x, limit, name):
+    want, found = moments(x.double()), [t.cpu().double() for t in compiled(x.to("mpsx"))]
+    error, of_mean = (found[0] / want[0] - 1).abs().max(), (found[1] - want[1]).abs()
+    assert error < limit, (name, *x.shape, error)
+    assert (of_mean <= 2e-7 * want[1].abs() + 1e-6 * want[0].sqrt()).all(), (name, *x.shape, of_mean.max())
+
+torch.manual_seed(0)
+for dynamic in False, True:
+    for shape in (257, 40), (3000, 64), (16384, 64):
+        torch._dynamo.reset()
+        compiled = torch.compile(moments, dynamic=dynamic)
+        x, first = torch.randn(shape), torch.zeros(shape)
+        first[0] = 1000
+        split = dynamic or shape[0] > 4096
+        check(compiled, x + 1e5, 2e-4 if split else 1e-6, "far from 0")
+        check(compiled, (x + 1000).half(), 1e-6, "far from 0 in float16")
+        check(compiled, (x + 100).bfloat16(), 1e-6, "far from 0 in bfloat16")
+        check(compiled, (x + first).bfloat16(), 1e-5, "first row far from the others")
+        check(compiled, x + torch.linspace(-9, 9, shape[0])[:, None], 2e-6, "ascending")
+        var, mean = compiled((x * 1e30).to("mpsx"))
+        assert (var.cpu() == float("inf")).all() and mean.isfinite().all()
+        var, mean = compiled(torch.full(shape, 0.1, device="mpsx"))
+        assert (var.cpu() == 0).all() and (mean.cpu() == torch.tensor(0.1)).all()
+print("compared")
+"""
+
+
+def test_deviations(simt_library: object) -> None:
+    """Variances are accurate even if the mean is much larger than the deviations, or the first row is an outlier."""
+    done = run_in_subprocess(DEVIATIONS, MPSX_DRIVER="simt")
+    assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]

@@ -33,7 +33,7 @@ LOADS = 8  # vectors that a thread loads at once
 MAX_STRIPS = 16  # rows that a thread keeps in registers
 CORE_REGISTERS = 65536  # 32-bit registers of a core, shared by its threads
 MAX_REGISTERS, OTHER_REGISTERS = 128, 24  # per thread: at most, and for neither vectors nor results
-WORDS = {"long": 2, "Moments": 3, "Indexed<int>": 3, "Indexed<long>": 4}  # of results, otherwise 1
+WORDS = {"long": 2, "MomentSums": 3, "Indexed<int>": 3, "Indexed<long>": 4}  # of results, otherwise 1
 
 
 class Launch(NamedTuple):
@@ -75,12 +75,18 @@ class ColumnKernel(CallAwareKernel, RowKernel):
         """Define no index variable yet. Rows and columns differ between the elements of a thread."""
 
     def _moments(self, value: Any) -> tuple[CSEVariable, ...]:
-        """Reduce to the mean, the sum of squared deviations, and the count, in one pass (Welford's algorithm)."""
-        moments = self._reduce("Moments", "{0.0f, 0.0f, 0.0f}", "CombineMoments", f"float({value})", torch.float32)
-        share = f"1.0f / float(uint({self.row.name}) / row_threads + 1)"  # the thread's rows so far
-        update, line = f"add_to_moments({{partial}}, {{value}}, {share})", f"reduce {moments}"
-        self.reductions[line] = self.reductions[line]._replace(update=update)
-        return tuple(self._define(f"{moments}.{field}", torch.float32) for field in ("mean", "m2", "count"))
+        """Reduce to the mean, the sum of squared deviations, and the count, in one pass."""
+        return self._moment_sums(f"float({value})", "float(row_size)")
+
+    def _merged_moments(self, value: str) -> tuple[CSEVariable, ...]:
+        """Reduce moments, with counts that may differ between columns."""
+        return self._moment_sums(value, "0.0f")
+
+    def _moment_sums(self, value: str, count: str) -> tuple[CSEVariable, ...]:
+        moments = self._reduce("MomentSums", "{0.0f, 0.0f, 0.0f, 0.0f}", "CombineSum", value, torch.float32)
+        update, line = "add_to_moments({partial}, {value}, uint(base / row_threads) + strip)", f"reduce {moments}"
+        self.reductions[line] = self.reductions[line]._replace(update=update, count=count)
+        return self._fields(moments)
 
     # Emission of the kernel
 
@@ -89,7 +95,7 @@ class ColumnKernel(CallAwareKernel, RowKernel):
         text = super().codegen_kernel(*args)
         text = text.replace(f"auto {self.columns.name} = thread_pos.x;", "const uint tile = thread_pos.x;")
         attribute = r"max_total_threads_per_threadgroup\(\d+\)"
-        return re.sub(attribute, f"max_total_threads_per_threadgroup({self.shape.threads})", text)
+        return re.sub(attribute, f"max_total_threads_per_threadgroup({self.thread_limit})", text)
 
     def active_range_trees(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Return the index variables. While a call is emitted, return the dimensions of the launch, which has one
@@ -149,6 +155,8 @@ class ColumnKernel(CallAwareKernel, RowKernel):
         registers -= OTHER_REGISTERS + self._result_registers(size)
         strip = sum(-(-size * access.dtype.itemsize // 4) for access in loads)
         batch = max(1, min(LOADS // max(1, len(loads)), registers // max(1, strip)))
+        # With this limit, the compiler leaves registers for the other threadgroups of a core.
+        self.thread_limit = MAX_THREADS if streams and batch * strip <= registers else threads
         if not known(rows):
             return Shape(size, threads, batch, False, False)
         strips = -(-int(rows) // down)
@@ -216,6 +224,15 @@ class ColumnKernel(CallAwareKernel, RowKernel):
         results = [f"auto {r.result} = partial_{r.result}[lane];" for r in self.finished]
         super()._lane(code, [*results, *lines], values)
 
+    def _end_batch(self, code: IndentedBuffer, reductions: Sequence[Reduction]) -> None:
+        """Emit better estimates of the means after 1, 2, 4, 8, ... batches."""
+        partials = [self._partial(r) for r in reductions if r.kind == "MomentSums"]
+        if partials:
+            code.writeline(f"const uint batches = uint(base / {self.down * self.shape.batch});")
+            lanes = f"MPSX_UNROLL for (uint lane = 0; lane < {self.shape.vector}; ++lane)"
+            with loop(code, "if ((batches & (batches + 1)) == 0) {"):
+                code.writelines(f"{lanes} {partial} = centered({partial});" for partial in partials)
+
     def _row_elements(self) -> int:
         return 1
 
@@ -229,8 +246,11 @@ class ColumnKernel(CallAwareKernel, RowKernel):
 
     def _combine_threads(self, code: IndentedBuffer, r: Reduction) -> None:
         """Emit the reduction of the results of threads with the same columns."""
-        code.writeline(f"reduce_columns<{r.combine}, {self.shape.vector}, {self.lanes}, {self.shape.threads}>"
-                       f"(partial_{r.result}, {scratch(r.kind)}, group_index);")  # fmt: skip
+        function, count = f"reduce_columns<{r.combine}, ", ""
+        if r.kind == "MomentSums":
+            function, count = "reduce_moments<", f", {r.count}"
+        code.writeline(f"{function}{self.shape.vector}, {self.lanes}, {self.shape.threads}>"
+                       f"(partial_{r.result}, {scratch(r.shared_kind)}, group_index{count});")  # fmt: skip
         self.finished.append(r)
 
     def _store_once(self, code: IndentedBuffer, lines: Sequence[Any]) -> None:

@@ -26,6 +26,12 @@ class Reduction(NamedTuple):
     combine: str  # functor of metal/lib
     value: str  # of an element
     update: str = "{combine}::apply({partial}, {value})"  # adds a value to a thread's partial result
+    count: str = ""  # of the values of MomentSums, or 0 if it differs between columns
+
+    @property
+    def shared_kind(self) -> str:
+        """The Metal type of what threads exchange."""
+        return "float2" if self.kind == "MomentSums" else self.kind
 
     def updated(self, partial: str) -> str:
         """Return a thread's partial result after the value of one more element."""

@@ -57,9 +57,7 @@ class RowKernel(CheckedKernel, AccessKernel):
             return self._moments(value)
         if reduction_type == "welford_combine":
             mean, m2, count = value
-            moments = self._reduce("Moments", "{0.0f, 0.0f, 0.0f}", "CombineMoments",
-                                   f"Moments{{float({count}), float({mean}), float({m2})}}", torch.float32)  # fmt: skip
-            return tuple(self._define(f"{moments}.{field}", torch.float32) for field in ("mean", "m2", "count"))
+            return self._merged_moments(f"Moments{{float({count}), float({mean}), float({m2})}}")
         kind = "float" if is_float else "long" if src_dtype == torch.int64 else "int"
         if reduction_type in ("argmax", "argmin"):
             of, position = reduction_type[3:], f"long({self.row.name})"
@@ -84,6 +82,14 @@ class RowKernel(CheckedKernel, AccessKernel):
         mean = self._define(f"{total} / {count}", torch.float32)
         deviation = self._define(f"float({value}) - {mean}", torch.float32)
         return mean, self._reduce("float", "0", "CombineSum", f"{deviation} * {deviation}", torch.float32), count
+
+    def _merged_moments(self, value: str) -> tuple[CSEVariable, ...]:
+        """Reduce moments."""
+        moments = self._reduce("Moments", "{0.0f, 0.0f, 0.0f}", "CombineMoments", value, torch.float32)
+        return self._fields(moments)
+
+    def _fields(self, moments: CSEVariable) -> tuple[CSEVariable, ...]:
+        return tuple(self._define(f"{moments}.{field}", torch.float32) for field in ("mean", "m2", "count"))
 
     def _reduce(self, kind: str, init: str, combine: str, value: Any, dtype: torch.dtype) -> CSEVariable:
         var = self.cse.newvar(dtype=dtype)
@@ -204,7 +210,7 @@ class RowKernel(CheckedKernel, AccessKernel):
         code.writelines([f"const bool aligned = {' && '.join(conditions)};",
                          f"const {kind} row_size = {self._numel()};", *self._threads()])  # fmt: skip
         code.writelines(f"threadgroup {kind} {scratch(kind)}[{self._scratch_size()}];"
-                        for kind in dict.fromkeys(r.kind for r in self.reductions.values()))  # fmt: skip
+                        for kind in dict.fromkeys(r.shared_kind for r in self.reductions.values()))  # fmt: skip
         code.writelines(self.check_definitions())
         lines = self._without_uniform_loads(code)
         for access in self.vectors:
@@ -324,16 +330,21 @@ class RowKernel(CheckedKernel, AccessKernel):
                 step = f"{kind}(row_threads) * {self._row_elements() * shape.batch}"
                 stack.enter_context(loop(code, f"for ({kind} base = 0; base < row_size; base += {step}) {{"))
                 self._load(code)
-            stack.enter_context(self._strips(code))
-            code.writelines(f"Vec<{self.dtype_to_str(a.dtype)}, {shape.vector}> {self._vector(a)};" for a in stores)
-            with loop(code, f"MPSX_UNROLL for (uint lane = 0; lane < {shape.vector}; ++lane) {{"):
-                self._lane(code, lines, [r.value for r in reductions])
-                code.writelines(f"{self._partial(r)} = {r.updated(self._partial(r))};" for r in reductions)
-            for access in stores:
-                address = f"{access.pointer} + ({self._first(self.index_to_str(access.index))})"
-                code.writeline(f"store_elements({address}, {self._vector(access)}, aligned);")
+            with self._strips(code):
+                code.writelines(f"Vec<{self.dtype_to_str(a.dtype)}, {shape.vector}> {self._vector(a)};" for a in stores)
+                with loop(code, f"MPSX_UNROLL for (uint lane = 0; lane < {shape.vector}; ++lane) {{"):
+                    self._lane(code, lines, [r.value for r in reductions])
+                    code.writelines(f"{self._partial(r)} = {r.updated(self._partial(r))};" for r in reductions)
+                for access in stores:
+                    address = f"{access.pointer} + ({self._first(self.index_to_str(access.index))})"
+                    code.writeline(f"store_elements({address}, {self._vector(access)}, aligned);")
+            if not shape.is_loaded_once:
+                self._end_batch(code, reductions)
         for r in reductions:
             self._combine_threads(code, r)
+
+    def _end_batch(self, code: IndentedBuffer, reductions: Sequence[Reduction]) -> None:
+        """Emit what follows the reduction of a batch of a thread's vectors."""
 
     def _row_elements(self) -> int:
         """Return the number of elements of a row in a vector."""
@@ -349,7 +360,7 @@ class RowKernel(CheckedKernel, AccessKernel):
     def _combine_threads(self, code: IndentedBuffer, r: Reduction) -> None:
         """Emit the reduction of the threads' results."""
         code.writeline(f"const {r.kind} {r.result} = "
-                       f"tg_reduce<{r.combine}>(partial_{r.result}, {scratch(r.kind)}, row_group);")  # fmt: skip
+                       f"tg_reduce<{r.combine}>(partial_{r.result}, {scratch(r.shared_kind)}, row_group);")  # fmt: skip
 
     def _store_results(self, code: IndentedBuffer, lines: Sequence[Any]) -> None:
         """Emit the stores: those of elements in a pass, and those of the row's results by one thread."""
