@@ -7,7 +7,7 @@ namespace mpsx {
 // A pipeline of tiles as in warpgroup_multiplier::run_tma(), in every threadgroup of the cluster. A threadgroup loads
 // 1 / COLUMNS of its tile of A for its row of the cluster, and 1 / ROWS of its tile of B for its column. It may load a
 // stage when all threadgroups in its row and column have emptied that stage. A warp that does nothing else waits for
-// this, because the others would multiply at half the speed if they did.
+// this. If the warps that multiply did, clusters would not be faster than single threadgroups.
 template <class M, class Position>
 class cluster_pipeline {
   typedef typename M::shape shape;
@@ -93,9 +93,9 @@ class cluster_pipeline {
     }
     wgmma_wait<0>();
     M::hold(sums);
-    cluster_arrive();
+    cluster_arrive_release();  // so that no arrival at another threadgroup's mbarrier comes after that one's end
   }
-  // Waits until no other threadgroup accesses this one's barriers.
+  // Waits until no other threadgroup accesses this one's memory.
   MPSX_FN void close() { cluster_wait(); }
 
  private:

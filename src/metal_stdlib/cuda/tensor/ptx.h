@@ -82,10 +82,12 @@ template <unsigned SIZE, unsigned THREADS>
 MPSX_FN void declare_cluster() {
   __asm__ volatile("mpsx.cluster %0, %1;" ::"n"(SIZE), "n"(THREADS));
 }
-// All threads of the cluster call both. These do not order accesses to memory: ptxas implements a release at cluster
-// scope as a fence for the whole GPU, which takes as long as a tile.
+// All threads of the cluster arrive and then wait. cluster_arrive() does not order accesses to memory, but
+// cluster_arrive_release() does. ptxas implements a release at cluster scope as a fence for the whole GPU, which in a
+// loop takes as long as multiplying a tile.
 MPSX_FN void cluster_arrive() { __asm__ volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
-MPSX_FN void cluster_wait() { __asm__ volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+MPSX_FN void cluster_arrive_release() { __asm__ volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+MPSX_FN void cluster_wait() { __asm__ volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 // Returns the address in another threadgroup's shared memory that corresponds to this one.
 MPSX_FN unsigned peer_address(unsigned address, unsigned rank) {
   unsigned peer;
