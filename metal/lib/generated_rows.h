@@ -15,7 +15,8 @@ struct CombineAny {
   static bool apply(bool a, bool b) { return a || b; }
 };
 
-// N adjacent elements as loaded. Elements of 16 bits share registers, while those of a Vec have one each.
+// N adjacent elements in the words that they were loaded as. In a Vec, NVIDIA's compiler gives each 16-bit element a
+// register of its own; here, two of them share one.
 template <typename T, uint N>
 struct PackedVec {
   uint4 words[(N * sizeof(T) + 15) / 16];

@@ -16,13 +16,14 @@ class cluster_pipeline {
   static constexpr unsigned kWarps = unsigned(shape::kThreads) / 32, kStages = shape::kMaxStages;
 
  public:
-  // One threadgroup uses the whole multiprocessor, and thus owns its slot for tensor maps.
+  // So much shared memory keeps other threadgroups off the multiprocessor, and the slot for tensor maps need not be
+  // claimed.
   static constexpr unsigned kBytes = reserved_bytes(shape::kMaxBytes), kLoadingThreads = 32;
 
   template <class A, class B>
   MPSX_FN cluster_pipeline(const A& left, const B& right, const Position& position, unsigned memory, int thread)
       : memory_(memory), thread_(thread), row_(int(position.rank) % kRows), column_(int(position.rank) / kRows) {
-    static_assert(owns_processor(kBytes), "the slot is not shared");
+    static_assert(owns_processor(kBytes), "no other threadgroup uses the slot");
     maps_ = map_slot(take_map_slot(true));
     if (warp() < 2) {
       const unsigned map = memory + shape::kMaps + unsigned(warp()) * 128;

@@ -29,8 +29,8 @@ struct operand_tile {
             (unsigned long)(source.get_stride(1)) * sizeof(T),
             {64, unsigned(kRows)}};
   }
-  // Loads the tile that starts at step k and at a row of A (or a column of B). `rest` is the mbarrier or, for the map
-  // of a batch, the index of the matrix and the mbarrier.
+  // Loads the tile that starts at step k and at a row of A (or a column of B). `rest` has load_box()'s other arguments:
+  // the mbarrier, and before it the matrix of a batch, or after it the receivers.
   template <class... Rest>
   static MPSX_FN void load(unsigned tile, const void* map, int row, int k, Rest... rest) {
     if constexpr (K_MAJOR) {
