@@ -126,8 +126,7 @@ kernel void matmul_tensor_cluster(device T* out [[buffer(0)]], device T* a [[buf
       p.N,
       k_begin,
       k_end};
-  const TensorEpilogue<T, false> epilogue = {out + long(batch) * p.out.batch,
-                                             p.has_c ? c + long(batch) * p.c.batch : c,
+  const TensorEpilogue<T, false> epilogue = {out + long(batch) * p.out.batch, p.has_c ? c + long(batch) * p.c.batch : c,
                                              partials + (p.split_k > 1 ? ulong(group.z) * p.M * p.N : 0), p};
   MPSX_MULTIPLY_CLUSTER(gemm, (cluster_position<Tile, ROWS, COLUMNS>(group.x, p.M, p.N)), epilogue);
 }
@@ -165,11 +164,17 @@ typedef TensorTile<64, 64, 2, true> Tile64x64;
   MPSX_KERNEL("matmul_tensor_several_" #TILE "_nt_" #TAG, matmul_tensor_several<T, Tile##TILE, false, true>)  \
   MPSX_KERNEL("matmul_tensor_several_" #TILE "_tn_" #TAG, matmul_tensor_several<T, Tile##TILE, true, false>)  \
   MPSX_KERNEL("matmul_tensor_several_" #TILE "_tt_" #TAG, matmul_tensor_several<T, Tile##TILE, true, true>)
-#define MPSX_TENSOR_CLUSTER(TILE, T, TAG)                                                                           \
-  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_nn_" #TAG, matmul_tensor_cluster<T, Tile##TILE, 2, 2, false, false>) \
-  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_nt_" #TAG, matmul_tensor_cluster<T, Tile##TILE, 2, 2, false, true>)  \
-  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_tn_" #TAG, matmul_tensor_cluster<T, Tile##TILE, 2, 2, true, false>)  \
-  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_tt_" #TAG, matmul_tensor_cluster<T, Tile##TILE, 2, 2, true, true>)
+#define MPSX_TENSOR_CLUSTER(TILE, T, TAG, ...)                                 \
+  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_nn_" #TAG,                      \
+              matmul_tensor_cluster<T, Tile##TILE, __VA_ARGS__, false, false>) \
+  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_nt_" #TAG,                      \
+              matmul_tensor_cluster<T, Tile##TILE, __VA_ARGS__, false, true>)  \
+  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_tn_" #TAG,                      \
+              matmul_tensor_cluster<T, Tile##TILE, __VA_ARGS__, true, false>)  \
+  MPSX_KERNEL("matmul_tensor_cluster_" #TILE "_tt_" #TAG, matmul_tensor_cluster<T, Tile##TILE, __VA_ARGS__, true, true>)
+#define MPSX_TENSOR_CLUSTER_16_BIT(TILE, ROWS, COLUMNS) \
+  MPSX_TENSOR_CLUSTER(TILE, half, f16, ROWS, COLUMNS)   \
+  MPSX_TENSOR_CLUSTER(TILE, bfloat, bf16, ROWS, COLUMNS)
 MPSX_TENSOR_16_BIT(128x256)
 MPSX_TENSOR_16_BIT(256x192)
 MPSX_TENSOR_16_BIT(192x256)
@@ -184,5 +189,5 @@ MPSX_TENSOR_SEVERAL(128x192, half, f16)
 MPSX_TENSOR_SEVERAL(128x192, bfloat, bf16)
 MPSX_TENSOR_SEVERAL(128x128, half, f16)
 MPSX_TENSOR_SEVERAL(128x128, bfloat, bf16)
-MPSX_TENSOR_CLUSTER(128x128, half, f16)
-MPSX_TENSOR_CLUSTER(128x128, bfloat, bf16)
+MPSX_TENSOR_CLUSTER_16_BIT(128x128, 2, 2)
+MPSX_TENSOR_CLUSTER_16_BIT(64x128, 4, 2)

@@ -135,8 +135,8 @@ def test_tensor_tier(wide: dict, tmp_path: Path) -> None:
     tensor = {"MPSX_DRIVER": "simt", "MPSX_TIER": "tensor", "MPSX_SIMT_CORES": "1"}
     found = run_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, **tensor)
     small = run_cases(tmp_path / "small.pt", "--only", TENSOR_TIER, MPSX_SIMT_LARGE_TILES="0", **tensor)
-    only, four_cores = f"{TENSOR_TIER}, clusters", tensor | {"MPSX_SIMT_CORES": "4"}
-    clusters = run_cases(tmp_path / "clusters.pt", "--only", only, **four_cores)
+    only, eight_cores = f"{TENSOR_TIER}, clusters", tensor | {"MPSX_SIMT_CORES": "8"}
+    clusters = run_cases(tmp_path / "clusters.pt", "--only", only, **eight_cores)
     for more in (small, clusters):
         wrong = mismatches(more, wide)
         assert not wrong, wrong

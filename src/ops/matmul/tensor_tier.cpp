@@ -17,60 +17,92 @@ namespace {
 
 using runtime::Tuning;
 
-// A tile size for which there are kernels, and its rates of multiply-adds in a long loop over K.
-struct Tile {
+struct TileShape {
   const char* name;
   uint32_t M, N, threads;
+};
+
+// A tile size for which there are kernels, and its rates of multiply-adds in a long loop over K.
+struct Tile : TileShape {
   double Tuning::*speed_16bit, Tuning::*speed_f32;
 };
 constexpr Tile kTiles[] = {
-    {"256x192", 256, 192, 512, &Tuning::matmul_256x192_16bit, &Tuning::matmul_256x192_f32},
-    {"192x256", 192, 256, 384, &Tuning::matmul_192x256_16bit, &Tuning::matmul_192x256_f32},
-    {"128x256", 128, 256, 256, &Tuning::matmul_128x256_16bit, &Tuning::matmul_128x256_f32},
-    {"128x192", 128, 192, 256, &Tuning::matmul_128x192_16bit, &Tuning::matmul_128x192_f32},
-    {"128x128", 128, 128, 256, &Tuning::matmul_128x128_16bit, &Tuning::matmul_128x128_f32},
-    {"64x128", 64, 128, 128, &Tuning::matmul_64x128_16bit, &Tuning::matmul_64x128_f32},
-    {"64x64", 64, 64, 64, &Tuning::matmul_64x64_16bit, &Tuning::matmul_64x64_f32},
+    {{"256x192", 256, 192, 512}, &Tuning::matmul_256x192_16bit, &Tuning::matmul_256x192_f32},
+    {{"192x256", 192, 256, 384}, &Tuning::matmul_192x256_16bit, &Tuning::matmul_192x256_f32},
+    {{"128x256", 128, 256, 256}, &Tuning::matmul_128x256_16bit, &Tuning::matmul_128x256_f32},
+    {{"128x192", 128, 192, 256}, &Tuning::matmul_128x192_16bit, &Tuning::matmul_128x192_f32},
+    {{"128x128", 128, 128, 256}, &Tuning::matmul_128x128_16bit, &Tuning::matmul_128x128_f32},
+    {{"64x128", 64, 128, 128}, &Tuning::matmul_64x128_16bit, &Tuning::matmul_64x128_f32},
+    {{"64x64", 64, 64, 64}, &Tuning::matmul_64x64_16bit, &Tuning::matmul_64x64_f32},
 };
 constexpr size_t kTileCount = std::size(kTiles);
-constexpr size_t k128x128 = kTileCount - 3, k64x128 = kTileCount - 2, k64x64 = kTileCount - 1;
+constexpr size_t k64x128 = kTileCount - 2, k64x64 = kTileCount - 1;
 
-enum Variant : size_t { kPlain, kRelaxed, kActivated, kSeveral, kCluster, kVariants };
+// 16-bit tiles of rows x columns threadgroups that form a thread block cluster (metal/lib/multiply_cluster.h).
+struct Cluster : TileShape {
+  uint32_t rows, columns;
+  double Tuning::* speed;
+};
+constexpr Cluster kClusters[] = {
+    {{"128x128", 128, 128, 256}, 2, 2, &Tuning::matmul_cluster_128x128},
+    {{"64x128", 64, 128, 128}, 4, 2, &Tuning::matmul_cluster_64x128},
+};
+
+enum Variant : size_t { kPlain, kRelaxed, kActivated, kSeveral, kVariants };
 struct Form {
   Variant variant;
   bool transpose_a, transpose_b;
 };
 
+void add_kernels(std::vector<std::unique_ptr<KernelSet>>& to, const std::string& name) {
+  for (const char* transposition : {"_nn", "_nt", "_tn", "_tt"})
+    to.push_back(std::make_unique<KernelSet>("matmul_tensor_" + name + transposition));
+}
 const KernelSet& kernels_of(size_t tile, const Form& form) {
-  constexpr const char *kVariant[kVariants] = {"", "relaxed_", "act_", "several_", "cluster_"},
-                       *kTransposition[] = {"_nn", "_nt", "_tn", "_tt"};
-  static const auto* const all = [&] {
+  static const auto* const all = [] {
     auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
     for (const Tile& t : kTiles)
-      for (const char* variant : kVariant)
-        for (const char* transposition : kTransposition)
-          sets->push_back(
-              std::make_unique<KernelSet>(std::string("matmul_tensor_") + variant + t.name + transposition));
+      for (const char* variant : {"", "relaxed_", "act_", "several_"})
+        add_kernels(*sets, variant + std::string(t.name));
     return sets;
   }();
   return *(*all)[(tile * kVariants + form.variant) * 4 + form.transpose_a * 2 + form.transpose_b];
 }
-
-struct Choice {
-  size_t tile;
-  SplitK split;
-  bool in_clusters = false;
-};
-
-// Returns the number of threadgroups of a grid of clusters, for one split of K.
-uint64_t cluster_threadgroups(const GemmArgs& args, uint64_t batch) {
-  constexpr uint32_t kSide = 2;  // tiles, for metal/matmul/matmul_tensor.metal
-  const Tile& tile = kTiles[k128x128];
-  return tile_count(args.p.M, args.p.N, batch, kSide * tile.M, kSide * tile.N) * kSide * kSide;
+const KernelSet& cluster_kernels(size_t cluster, const Form& form) {
+  static const auto* const all = [] {
+    auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
+    for (const Cluster& c : kClusters) add_kernels(*sets, std::string("cluster_") + c.name);
+    return sets;
+  }();
+  return *(*all)[cluster * 4 + form.transpose_a * 2 + form.transpose_b];
 }
 
-// Returns the tile and the split of K for which the busiest core takes the least time. Times are counted in
-// multiply-adds. `aligned`: the rows of both operands are.
+struct Choice {
+  TileShape tile;
+  const KernelSet* kernels;
+  const KernelSet* several;  // the kernels whose threadgroups compute several tiles, or null
+  uint64_t threadgroups;     // for one matrix and one split of K
+  SplitK split;
+};
+// `aligned`: TMA can load both operands.
+Choice single_tile(const MatmulParams& p, size_t i, const Form& form, bool aligned) {
+  const Tile& tile = kTiles[i];
+  const bool allows_several = aligned && form.variant == kPlain && p.K > 0;
+  const Form several{kSeveral, form.transpose_a, form.transpose_b};
+  return {tile,
+          &kernels_of(i, form),
+          allows_several ? &kernels_of(i, several) : nullptr,
+          tile_count(p.M, p.N, 1, tile.M, tile.N),
+          {1, p.K}};
+}
+Choice cluster(const MatmulParams& p, size_t i, const Form& form) {
+  const Cluster& c = kClusters[i];
+  const uint64_t blocks = tile_count(p.M, p.N, 1, c.rows * c.M, c.columns * c.N);
+  return {c, &cluster_kernels(i, form), nullptr, blocks * c.rows * c.columns, {1, p.K}};
+}
+
+// Returns the kernel and the split of K for which the busiest core takes the least time. Times are counted in
+// multiply-adds. `aligned`: TMA can load both operands.
 std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag, bool aligned) {
   const Tuning& tuned = runtime::tuning();
   constexpr uint32_t kMaxSplits = 64, kAlignment = 64, kMaxWaves = 4;
@@ -79,20 +111,22 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   const double cores = double(runtime::target_resident_threads()) / 1024;
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
-  const auto consider = [&](size_t i, double speed, bool in_clusters) {
-    const Tile& tile = kTiles[i];
-    const double tiles =
-        double(in_clusters ? cluster_threadgroups(args, args.batch) : tile_count(p.M, p.N, args.batch, tile.M, tile.N));
+  const auto consider = [&](Choice choice, double speed, bool in_clusters) {
+    const TileShape& tile = choice.tile;
+    const double groups = double(choice.threadgroups) * double(args.batch);
     for (uint32_t splits = 1; splits <= kMaxSplits; ++splits) {
-      if (splits > 1 && (tiles * (splits - 1) >= kMaxWaves * cores || p.K < splits * min_k)) break;
+      if (splits > 1 && (groups * (splits - 1) >= kMaxWaves * cores || p.K < splits * min_k)) break;
       // A threadgroup of a cluster has a core to itself, so nothing overlaps the start of the next one.
-      if (in_clusters && tiles * splits > cores) break;
+      if (in_clusters && groups * splits > cores * tuned.matmul_cluster_cores) break;
       const uint32_t k = splits == 1 ? p.K : uint32_t(ceil_div(ceil_div(p.K, splits), kAlignment) * kAlignment);
       if (in_clusters && k < tuned.matmul_cluster_k) break;
-      double time = std::ceil(tiles * splits / cores) * tile.M * tile.N * (k + tuned.matmul_tile_ends) / speed;
+      double time = std::ceil(groups * splits / cores) * tile.M * tile.N * (k + tuned.matmul_tile_ends) / speed;
       if (splits > 1)
         time += tuned.matmul_reduce_launch + tuned.matmul_partial * splits * double(args.batch) * p.M * p.N / cores;
-      if (time < least) least = time, best = Choice{i, {uint32_t(ceil_div(p.K, std::max(k, 1u))), k}, in_clusters};
+      if (time >= least) continue;
+      least = time;
+      choice.split = {uint32_t(ceil_div(p.K, std::max(k, 1u))), k};
+      best = choice;
     }
   };
   for (size_t i = 0; i < kTileCount; ++i) {
@@ -102,23 +136,23 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
     // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of GPT-2
     // (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
     if (p.has_c && tile.threads > 256) continue;
-    consider(i, speed, false);
+    consider(single_tile(p, i, form, aligned), speed, false);
   }
-  const Form cluster{kCluster, form.transpose_a, form.transpose_b};
-  if (aligned && form.variant == kPlain && p.K > 0 && tuned.matmul_cluster_16bit > 0 &&
-      kernels_of(k128x128, cluster).has(tag))
-    consider(k128x128, tuned.matmul_cluster_16bit, true);
+  for (size_t i = 0; i < std::size(kClusters) && aligned && form.variant == kPlain && p.K > 0; ++i) {
+    const double speed = tuned.*kClusters[i].speed;
+    if (speed > 0 && cluster_kernels(i, form).has(tag)) consider(cluster(p, i, form), speed, true);
+  }
   if (best && best->split.splits == 0) best->split.splits = 1;  // K = 0
   return best;
 }
 
 // For GPUs where small tiles are fastest.
-std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, Tag tag) {
+std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, Tag tag, bool aligned) {
   const Tuning& tuned = runtime::tuning();
   const MatmulParams& p = args.p;
   const bool large = p.K >= tuned.matmul_wide_tile_k || double(p.M) * p.N >= tuned.matmul_wide_tile_outputs;
   for (const size_t tile : {large ? k64x128 : k64x64, k64x64})
-    if (kernels_of(tile, form).has(tag)) return Choice{tile, {1, p.K}};
+    if (kernels_of(tile, form).has(tag)) return single_tile(p, tile, form, aligned);
   return std::nullopt;
 }
 
@@ -128,7 +162,7 @@ bool fits_int(const MatmulStrides& s) {
 }
 
 // Returns the number of threadgroups that run at the same time.
-uint32_t resident_threadgroups(const Tile& tile) {
+uint32_t resident_threadgroups(const TileShape& tile) {
   const uint32_t cores = uint32_t(runtime::target_resident_threads()) / 1024;
   // Two threadgroups with small tiles share a multiprocessor (metal_stdlib/cuda/tensor/warpgroup_multiply.h).
   return cores * (tile.M * tile.N <= 128 * 128 ? 2 : 1);
@@ -173,26 +207,22 @@ bool launch_tensor_tier(GemmArgs& args) {
   const Form form{variant, transpose_a, transpose_b};
   const bool aligned = has_aligned_rows(args.a, p.a) && has_aligned_rows(args.b, p.b);
   const auto choice = runtime::prefers_large_tensor_tiles() ? choose_by_time(args, form, tag, aligned)
-                                                            : choose_small_tile(args, form, tag);
+                                                            : choose_small_tile(args, form, tag, aligned);
   if (!choice) return false;
-  const Tile& tile = kTiles[choice->tile];
+  const TileShape& tile = choice->tile;
   const Tensor partials = args.set_split_k(choice->split);
-  const uint64_t tiles = tile_count(p.M, p.N, args.batch, tile.M, tile.N);
-  const Form several{kSeveral, transpose_a, transpose_b};
-  if (!choice->in_clusters && aligned && variant == kPlain && p.split_k == 1 && p.K > 0 &&
-      tiles > resident_threadgroups(tile) && kernels_of(choice->tile, several).has(tag)) {
+  const uint64_t tiles = choice->threadgroups * args.batch, resident = resident_threadgroups(tile);
+  if (choice->several && choice->several->has(tag) && p.split_k == 1 && tiles > resident) {
     p.tiles = uint32_t(tiles);
-    Launch l(kernels_of(choice->tile, several).get(tag));
+    Launch l(choice->several->get(tag));
     l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p);
-    l.groups({resident_threadgroups(tile), 1, 1}, tile.threads, true);
-    l.work(tiles * tile.M * tile.N * (1 + p.K / 16) / resident_threadgroups(tile)).run();
+    l.groups({uint32_t(resident), 1, 1}, tile.threads, true);
+    l.work(tiles * tile.M * tile.N * (1 + p.K / 16) / resident).run();
     return true;
   }
-  const Form chosen{choice->in_clusters ? kCluster : variant, transpose_a, transpose_b};
-  Launch l(kernels_of(choice->tile, chosen).get(tag));
+  Launch l(choice->kernels->get(tag));
   l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p).outputs(partials);
-  const uint64_t groups = choice->in_clusters ? cluster_threadgroups(args, 1) : tile_count(p.M, p.N, 1, tile.M, tile.N);
-  l.groups({uint32_t(groups), 1, uint32_t(args.batch) * p.split_k}, tile.threads, true);
+  l.groups({uint32_t(choice->threadgroups), 1, uint32_t(args.batch) * p.split_k}, tile.threads, true);
   l.work(uint64_t(tile.M) * tile.N * (1 + p.k_per_split / 16)).run();
   args.reduce_split_k(partials);
   return true;

@@ -13,6 +13,7 @@ from kernel_cases.matmul import dequantized, int4_matmul
 NAME, CLUSTERS = "tensor tier", "tensor tier, clusters"
 TILES = [(256, 192), (192, 256), (128, 256), (128, 192), (128, 128), (64, 128), (64, 64)]
 ANY_TYPE = [(128, 128), (64, 64)]  # tiles for float32 and for fused activations
+CLUSTER_SHAPES = [(264, 136, 72), (200, 200, 72)]  # on eight cores, for blocks of 2 x 2 and of 4 x 2 tiles
 SEVERAL = [(128, 256), (128, 192), (128, 128)]  # one threadgroup computes several of these tiles, in 16 bits
 TRANSPOSITIONS = [(False, False), (False, True), (True, False), (True, True)]
 
@@ -65,10 +66,10 @@ def cases() -> Iterator[Case]:
         x = values(70, 192, dtype=dtype, low=-0.5, high=0.5, seed=5)
         error = {} if dtype == torch.float32 else {"error": rounded_weights_error}
         yield case(f"{NAME}: _weight_int4pack_mm {tag}", int4_matmul, x, packed, scales, **error)
-        for transposed in TRANSPOSITIONS if dtype != torch.float32 else ():
-            # A cluster of 2 x 2 tiles of 128 x 128, which only covers the matrix on at least four cores.
-            label = f"{CLUSTERS}: mm {''.join('nt'[t] for t in transposed)} {tag}"
-            yield case(label, torch.mm, *operands(200, 136, 72, dtype, transposed))
+        for m, n, k in CLUSTER_SHAPES if dtype != torch.float32 else ():
+            for transposed in TRANSPOSITIONS:
+                label = f"{CLUSTERS}: mm {m}x{n}x{k} {''.join('nt'[t] for t in transposed)} {tag}"
+                yield case(label, torch.mm, *operands(m, n, k, dtype, transposed))
         for m, n in TILES if dtype != torch.float32 else ANY_TYPE:
             for transposed in TRANSPOSITIONS:
                 label = f"{m}x{n} {''.join('nt'[t] for t in transposed)} {tag}"

@@ -13,12 +13,14 @@ class cluster_pipeline {
   typedef typename M::shape shape;
   static constexpr auto D = M::kDescriptor;
   static constexpr int kRows = int(Position::rows), kColumns = int(Position::columns), kPeers = kRows + kColumns - 1;
-  static constexpr unsigned kWarps = unsigned(shape::kThreads) / 32, kStages = shape::kMaxStages;
+  static constexpr unsigned kWarps = unsigned(shape::kThreads) / 32;
+  static constexpr unsigned kStages = (shape::kWhole - shape::kFirstStage) / shape::kStageBytes;
 
  public:
   // So much shared memory keeps other threadgroups off the multiprocessor, and the slot for tensor maps need not be
   // claimed.
-  static constexpr unsigned kBytes = reserved_bytes(shape::kMaxBytes), kLoadingThreads = 32;
+  static constexpr unsigned kBytes = reserved_bytes(shape::kFirstStage + kStages * shape::kStageBytes),
+                            kLoadingThreads = 32;
 
   template <class A, class B>
   MPSX_FN cluster_pipeline(const A& left, const B& right, const Position& position, unsigned memory, int thread)
@@ -54,7 +56,6 @@ class cluster_pipeline {
       acquire_map(maps_);
       acquire_map(maps_ + 128);
       const auto tile = position.tile();
-      const int row = int(tile.m) + column_ * (D.m / kColumns), column = int(tile.n) + row_ * (D.n / kRows);
       const multicast<kColumns> row_peers = {(unsigned short)(every_bit<kColumns, kRows>() << row_)};
       const multicast<kRows> column_peers = {(unsigned short)(every_bit<kRows, 1>() << column_ * kRows)};
       unsigned i = 0, parity = 1;  // stage, and parity of its barrier; the first wait for a new barrier succeeds
@@ -63,8 +64,8 @@ class cluster_pipeline {
         mbarrier_wait(empty(i), parity);
         const unsigned left = M::stage_address(memory_, i), right = left + M::left_tile::kBytes;
         mbarrier_expect(full(i), shape::kStageBytes);
-        left_part::load(left + unsigned(column_) * left_part::kBytes, maps_, row, k, full(i), row_peers);
-        right_part::load(right + unsigned(row_) * right_part::kBytes, maps_ + 128, column, k, full(i), column_peers);
+        left_part::load(left, maps_, int(tile.m), k, column_, full(i), row_peers);
+        right_part::load(right, maps_ + 128, int(tile.n), k, row_, full(i), column_peers);
         if (++i == kStages) i = 0, parity ^= 1;
       }
     }
@@ -87,7 +88,7 @@ class cluster_pipeline {
       const unsigned stage = M::stage_address(memory_, i);
       M::multiply_tile(sums, stage, stage + M::left_tile::kBytes, thread_, t > 0);
       wgmma_wait<1>();
-      if (t > 0 && lane() < kPeers) mbarrier_arrive_at(peer + last * 8);  // wgmma has read the previous tile
+      if (t > 0 && lane() < kPeers) mbarrier_arrive_at(peer + last * 16);  // wgmma has read the previous tile
       __nvvm_bar_warp_sync(~0u);
       last = i;
       if (++i == kStages) i = 0, parity ^= 1;
@@ -100,16 +101,13 @@ class cluster_pipeline {
   MPSX_FN void close() { cluster_wait(); }
 
  private:
-  typedef operand_tile<typename M::value_type, D.m / kColumns, !D.transpose_left, shape::kThreads> left_part;
-  typedef operand_tile<typename M::value_type, D.n / kRows, D.transpose_right, shape::kThreads> right_part;
-  static_assert(left_part::kBytes * kColumns == M::left_tile::kBytes &&
-                    right_part::kBytes * kRows == M::right_tile::kBytes,
-                "the parts are complete boxes");
+  typedef typename M::left_tile::template part<kColumns> left_part;
+  typedef typename M::right_tile::template part<kRows> right_part;
 
   MPSX_FN int lane() const { return thread_ % 32; }
   MPSX_FN int warp() const { return thread_ / 32; }
-  MPSX_FN unsigned full(unsigned i) const { return M::full(memory_, i); }
-  MPSX_FN unsigned empty(unsigned i) const { return M::empty(memory_, i); }
+  MPSX_FN unsigned full(unsigned i) const { return memory_ + shape::kBarriers + i * 16; }
+  MPSX_FN unsigned empty(unsigned i) const { return full(i) + 8; }
   // Returns COUNT bits that are STEP bits apart.
   template <int COUNT, int STEP>
   static constexpr unsigned every_bit() {

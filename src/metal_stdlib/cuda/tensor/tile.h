@@ -41,6 +41,26 @@ struct operand_tile {
     }
   }
 
+  // One of COUNT equal parts of the tile, which COUNT threadgroups of a cluster load for each other: some rows of every
+  // box, because boxes of fewer elements per row would have another swizzle.
+  template <int COUNT>
+  struct part {
+    static constexpr int kRows = operand_tile::kRows / COUNT;
+    static_assert(kRows * COUNT == operand_tile::kRows && kRows % 8 == 0, "the swizzle repeats after eight rows");
+    template <class X>
+    static MPSX_FN matrix_map map(const X& source) {
+      matrix_map map = operand_tile::map(source);
+      map.box[1] = unsigned(kRows);
+      return map;
+    }
+    // Loads part `index` as operand_tile::load() loads the tile.
+    template <class... Rest>
+    static MPSX_FN void load(unsigned tile, const void* map, int row, int k, int index, Rest... rest) {
+      operand_tile::load(tile + unsigned(index * kRows) * 128, map, K_MAJOR ? row + index * kRows : row,
+                         K_MAJOR ? k : k + index * kRows, rest...);
+    }
+  };
+
   // The functions below load a tile from a tensor with any alignment. First, copy_rows() copies the aligned 16-byte
   // chunks that contain a row of 64 elements, at most nine, to a 144-byte row in `raw` memory. Then, shift_rows() moves
   // the elements to the tile. Each thread processes chunk thread % 8 of kCopies rows, which are kStep rows apart.
