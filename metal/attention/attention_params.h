@@ -44,3 +44,8 @@ struct ScoreBlock {
   uint32_t query, rows, columns;
   uint32_t stride;  // of rows, a multiple of 4 elements
 };
+// The tile of S that a threadgroup of the backward pass computes, with one SIMD group per 16 rows. With more columns,
+// P and dP need more registers than a thread has.
+struct ScoreTile {
+  enum : uint32_t { rows = 64, columns = 64 };
+};

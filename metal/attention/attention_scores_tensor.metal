@@ -1,9 +1,8 @@
-// Softmax of attention scores that are stored in device memory, forward and backward. The launcher
-// (src/ops/attention/unfused.cpp) computes the products with GEMMs.
-#include "attention/attention_math.h"
+// Attention whose scores are stored in device memory: softmax, and P and dS for the backward pass. The launcher
+// (src/ops/attention/unfused.cpp) computes the other products with GEMMs.
+#include "attention/attention_tiles.h"
 #include "lib/instantiate.h"
-#include "lib/math.h"
-#include "lib/threadgroup.h"
+#include "lib/tensor_gemm.h"
 
 // A row of S, which belongs to one query of one head. Each thread processes kVectors vectors of four scores at a time,
 // so that enough loads are in flight.
@@ -95,42 +94,94 @@ kernel void attention_tensor_softmax(device float* S [[buffer(0)]], device float
   r.clear_masked(S, b, g);
 }
 
-// Overwrites S with P, to which dropout is applied, and dP with dS * scale.
-kernel void attention_tensor_softmax_backward(device float* S [[buffer(0)]], device float* dP [[buffer(1)]],
-                                              device const float* lse [[buffer(2)]],
-                                              device const float* mask [[buffer(3)]],
-                                              constant AttentionParams& p [[buffer(4)]],
-                                              constant ScoreBlock& b [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
+// Stores delta = rowsum(dO * O). Two adjacent lanes each sum half of a row.
+kernel void attention_tensor_backward_delta(device float* delta [[buffer(0)]], device const float* dO [[buffer(1)]],
+                                            device const float* O [[buffer(2)]],
+                                            constant AttentionParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
-  const ScoreRow r = score_row(mask, p, b, g.group);
-  const float row_lse = lse_to_subtract(lse[r.stats]);
-  float4 s[kVectors], grad[kVectors];
-  float delta = 0.0f;  // rowsum(P * dP), which equals rowsum(dO * O)
-  MPSX_FOR_COLUMNS(r, c, g) {
-    r.load(s, S, c, g);
-    r.load(grad, dP, c, g);
-    MPSX_UNROLL
-    for (uint i = 0; i < kVectors * 4; ++i) {
-      const uint key = c + i / 4 * g.count * 4 + i % 4;
-      const float prob = exp_score<float>(r.score(s[i / 4][i % 4], key, p) - row_lse);
-      delta += prob == 0.0f ? 0.0f : prob * (grad[i / 4][i % 4] * r.kept(key, p));
-    }
+  const AttentionHead h = {g.group.z, g.group.y};
+  const uint query = (g.group.x * g.count + g.index) / 2;
+  const float sum = output_delta(rows_of(h.in(dO, p.dO, 1), p.dO.row, p.q_len, p.v_head_dim),
+                                 rows_of(h.in(O, p.O, 1), p.O.row, p.q_len, p.v_head_dim), query, g.lane);
+  if (g.lane % 2 == 0 && query < p.q_len) delta[(ulong(h.batch) * p.q_heads + h.head) * p.q_len + query] = sum;
+}
+
+// Turns a tile of S, whose rows start at `query`, into P = exp(S * scale + mask - lse). ALL_VISIBLE: no element is
+// masked.
+template <bool ALL_VISIBLE, typename Matrix>
+METAL_FUNC void apply_softmax(thread Matrix& S, uint query, uint key, threadgroup const float* lse,
+                              device const float* mask, constant AttentionParams& p) {
+  MPSX_UNROLL
+  for (ushort i = 0; i < S.get_capacity(); ++i) {
+    const auto at = S.get_multidimensional_index(i);
+    const uint row = uint(at[1]), q = query + row, k = key + uint(at[0]);
+    if (ALL_VISIBLE)
+      S[i] = exp_score<float>(fma(S[i], p.scale, -lse[row]));
+    else
+      S[i] = is_visible(q, k, p) ? exp_score<float>(masked_score(S[i], q, k, p.has_mask, mask, p) - lse[row]) : 0.0f;
   }
-  delta = tg_sum(delta, scratch, g);
-  MPSX_FOR_COLUMNS(r, c, g) {
-    r.load(s, S, c, g);
-    r.load(grad, dP, c, g);
+}
+
+// Computes a tile of P, to which dropout is applied, and of dS * scale. They are 0 where a query may not attend to a
+// key. Grid: (tiles, heads).
+typedef TensorTile<ScoreTile::rows, ScoreTile::columns, ScoreTile::rows / 16, false> Tile;
+[[max_total_threads_per_threadgroup(Tile::threads)]]
+kernel void attention_tensor_backward_scores(device float* P [[buffer(0)]], device float* dS [[buffer(1)]],
+                                             device const float* lse [[buffer(2)]],
+                                             device const float* delta [[buffer(3)]], device float* Q [[buffer(4)]],
+                                             device float* K [[buffer(5)]], device float* V [[buffer(6)]],
+                                             device float* dO [[buffer(7)]], device const float* mask [[buffer(8)]],
+                                             constant AttentionParams& p [[buffer(9)]],
+                                             constant ScoreBlock& b [[buffer(10)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float row_lse[Tile::BM], row_delta[Tile::BM];
+  typedef KeptScores<ScoreTile, true> Dropout;
+  threadgroup uint kept[Dropout::size];
+  const TileOffset tile = raster_tile<Tile>(g.group.x, b.rows, b.columns);
+  const uint head = (b.kv_head + g.group.y) * p.gqa_factor + b.query_head, query = b.query + tile.m;
+  const AttentionHead h = {head / p.q_heads, head % p.q_heads};
+  const uint end = b.query + b.rows;
+  const auto Q_rows = row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, query, end, p.head_dim);
+  const auto K_rows = row_tensor(head_data(K, p.K, h, p.gqa_factor), p.K.row, tile.n, b.columns, p.head_dim);
+  const auto dO_rows = row_tensor(head_data(dO, p.dO, h, 1), p.dO.row, query, end, p.v_head_dim);
+  const auto V_rows = row_tensor(head_data(V, p.V, h, p.gqa_factor), p.V.row, tile.n, b.columns, p.v_head_dim);
+  const ulong offset = ulong(g.group.y) * b.rows * b.stride + tile.n;
+  const auto P_tile = row_tensor(P + offset, b.stride, tile.m, b.rows, b.columns - tile.n);
+  const auto dS_tile = row_tensor(dS + offset, b.stride, tile.m, b.rows, b.columns - tile.n);
+  TensorMultiply<Tile, false, true, false> multiply;
+  auto prob = multiply.get_destination_cooperative_tensor<decltype(Q_rows), decltype(K_rows), float>();
+  auto grad = prob;
+  if (p.causal && tile.n >= query + Tile::BM) {
     MPSX_UNROLL
-    for (uint i = 0; i < kVectors * 4; ++i) {
-      const uint key = c + i / 4 * g.count * 4 + i % 4;
-      const float prob = exp_score<float>(r.score(s[i / 4][i % 4], key, p) - row_lse), kept = r.kept(key, p);
-      grad[i / 4][i % 4] = score_grad(prob, grad[i / 4][i % 4] * kept, delta) * p.scale;
-      s[i / 4][i % 4] = prob * kept;
-    }
-    r.store(S, s, c, g);
-    r.store(dP, grad, c, g);
+    for (ushort i = 0; i < prob.get_capacity(); ++i) prob[i] = 0.0f;
+    prob.store(P_tile);
+    prob.store(dS_tile);
+    return;
   }
-  r.clear_masked(S, b, g);
-  r.clear_masked(dP, b, g);
+  for (uint i = g.index; i < Tile::BM; i += g.count) {
+    const ulong stats = ulong(head) * p.q_len + min(query + i, end - 1);
+    row_lse[i] = lse_to_subtract(lse[stats]), row_delta[i] = delta[stats];
+  }
+  if (p.has_dropout) Dropout::fill(kept, query, tile.n, h, p, g);
+  tg_barrier();
+  multiply.run(Q_rows, K_rows, prob);
+  const bool all_visible = !p.has_mask && query + Tile::BM <= end && tile.n + Tile::BN <= b.columns &&
+                           (!p.causal || tile.n + Tile::BN <= query + 1);
+  if (all_visible)
+    apply_softmax<true>(prob, query, tile.n, row_lse, mask, p);
+  else
+    apply_softmax<false>(prob, query, tile.n, row_lse, head_mask(mask, h, p), p);
+  if (p.has_dropout) {
+    auto kept_prob = prob;
+    Dropout::apply(kept_prob, kept, p);
+    kept_prob.store(P_tile);
+  } else {
+    prob.store(P_tile);
+  }
+  multiply.run(dO_rows, V_rows, grad);
+  if (p.has_dropout) Dropout::apply(grad, kept, p);
+  MPSX_UNROLL
+  for (ushort i = 0; i < grad.get_capacity(); ++i)
+    grad[i] = score_grad(prob[i], grad[i], row_delta[grad.get_multidimensional_index(i)[1]]) * p.scale;
+  grad.store(dS_tile);
 }

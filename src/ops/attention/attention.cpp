@@ -289,10 +289,10 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   if (p.has_dropout) runtime::reject_recording("scaled_dot_product_attention with dropout");
   set_seed(p, uint64_t(done.seed));
   p.philox_offset = uint64_t(done.offset);
-  if (prefers_unfused_attention(in, true)) return unfused_attention_backward(in, grad_out, lse);
   const Tensor grad = aligned_rows(grad_out), out = aligned_rows(done.out);
   p.dO = strides_of(grad);
   p.O = strides_of(out);
+  if (prefers_unfused_attention(in, true)) return unfused_attention_backward(in, grad, out, lse);
   // The dQ pass stores this for the others: delta, or pairs that contain it (attention_tiles_backward).
   const bool uses_tiles = AttentionKernels::uses_tiles(p, tag_of(query));
   const int64_t q_rows = uses_tiles ? int64_t(ceil_div(p.q_len, kMaxTileRows) * kMaxTileRows * 2) : int64_t(p.q_len);

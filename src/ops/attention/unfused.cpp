@@ -75,6 +75,13 @@ void run_rows(Launch& l, const Block& block) {
       .work(uint64_t(block.columns) * 8)
       .run();
 }
+// Launches a threadgroup per tile of the block.
+void run_tiles(Launch& l, const Block& block, const AttentionParams& p) {
+  const uint64_t tiles = ceil_div(block.rows, ScoreTile::rows) * ceil_div(block.columns, ScoreTile::columns);
+  l.groups({uint32_t(tiles), uint32_t(block.heads)}, 2 * ScoreTile::rows, true)
+      .work(uint64_t(ScoreTile::rows) * ScoreTile::columns * (1 + (p.head_dim + p.v_head_dim) / 16))
+      .run();
+}
 
 }  // namespace
 
@@ -107,10 +114,17 @@ Tensor unfused_attention(const AttentionInputs& in, const Tensor& lse) {
 }
 
 std::tuple<Tensor, Tensor, Tensor> unfused_attention_backward(const AttentionInputs& in, const Tensor& grad_out,
-                                                              const Tensor& lse) {
-  static const KernelSet kernels("attention_tensor_softmax_backward");
+                                                              const Tensor& out, const Tensor& lse) {
+  static const KernelSet delta_kernels("attention_tensor_backward_delta"), kernels("attention_tensor_backward_scores");
   const AttentionParams& p = in.p;
   const auto options = in.query.options().memory_format(std::nullopt);
+  const Tensor delta = at::empty(lse.sizes(), options);
+  constexpr uint32_t kThreads = 128;  // two for each query
+  Launch l(delta_kernels.get());
+  l.outputs(delta).inputs(grad_out, out).bytes(p);
+  l.groups({uint32_t(ceil_div(p.q_len, kThreads / 2)), uint32_t(lse.size(1)), uint32_t(lse.size(0))}, kThreads, true)
+      .work(uint64_t(p.v_head_dim) * kThreads)
+      .run();
   const bool reaches_all_keys = !p.causal || p.q_len >= p.kv_len;
   const auto gradient_of_keys = [&](const Tensor& t) {
     return reaches_all_keys ? at::empty(t.sizes(), options) : at::zeros(t.sizes(), options);
@@ -124,19 +138,17 @@ std::tuple<Tensor, Tensor, Tensor> unfused_attention_backward(const AttentionInp
   const BlockSizes sizes = block_sizes(p, K.size(0));
   const Tensor memory = at::empty({sizes.elements}, options), grad_memory = at::empty({sizes.elements}, options);
   for_each_block(p, K.size(0), sizes, [&](const Block& block) {
-    const Tensor S = block.scores(memory), dP = block.scores(grad_memory);
-    gemm(S, block.queries(Q), block.keys(K).transpose(1, 2));
-    gemm(dP, block.queries(dO), block.keys(V).transpose(1, 2));
+    const Tensor P = block.scores(memory), dS = block.scores(grad_memory);
     const ScoreBlock params = block.params();
     Launch l(kernels.get());
-    l.outputs(S, dP).inputs(lse, in.mask).bytes(p).bytes(params);
-    run_rows(l, block);
+    l.outputs(P, dS).inputs(lse, delta, in.query, in.key, in.value, grad_out, in.mask).bytes(p).bytes(params);
+    run_tiles(l, block, p);
     const auto accumulate = [&](const Tensor& sum, const Tensor& a, const Tensor& b) {
       gemm(sum, a, b, {1, block.first ? 0 : 1, sum});
     };
-    accumulate(block.keys(dV), S.transpose(1, 2), block.queries(dO));
-    accumulate(block.keys(dK), dP.transpose(1, 2), block.queries(Q));
-    gemm(block.queries(dQ), dP, block.keys(K));
+    accumulate(block.keys(dV), P.transpose(1, 2), block.queries(dO));
+    accumulate(block.keys(dK), dS.transpose(1, 2), block.queries(Q));
+    gemm(block.queries(dQ), dS, block.keys(K));
   });
   return {dq, dk, dv};
 }

@@ -22,8 +22,8 @@ bool prefers_unfused_attention(const AttentionInputs& in, bool backward);
 // Computes attention. `lse` must be contiguous.
 Tensor unfused_attention(const AttentionInputs& in, const Tensor& lse);
 
-// Returns dQ, dK and dV. `lse` must be contiguous.
+// Returns dQ, dK and dV. `grad_out` and `out` must have aligned rows, and `lse` must be contiguous.
 std::tuple<Tensor, Tensor, Tensor> unfused_attention_backward(const AttentionInputs& in, const Tensor& grad_out,
-                                                              const Tensor& lse);
+                                                              const Tensor& out, const Tensor& lse);
 
 }  // namespace mpsx::ops
