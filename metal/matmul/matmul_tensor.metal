@@ -137,6 +137,7 @@ typedef TensorTile<256, 192, 16, false> Tile256x192;
 typedef TensorTile<192, 256, 12, false> Tile192x256;
 typedef TensorTile<128, 192, 8, false> Tile128x192;
 typedef TensorTile<128, 128, 8, false> Tile128x128;
+typedef TensorTile<128, 64, 8, false> Tile128x64;
 // Tiles for Apple GPUs (metalBLAS, measured on an M5 Pro).
 typedef TensorTile<64, 128, 4, true> Tile64x128;
 typedef TensorTile<64, 64, 2, true> Tile64x64;
@@ -180,6 +181,7 @@ MPSX_TENSOR_16_BIT(256x192)
 MPSX_TENSOR_16_BIT(192x256)
 MPSX_TENSOR_16_BIT(128x192)
 MPSX_TENSOR_ANY(128x128)
+MPSX_TENSOR_ALL("", 128x64, float, f32, false, false)
 MPSX_TENSOR_16_BIT(64x128)
 MPSX_TENSOR_ANY(64x64)
 // With more SIMD groups, too few registers are left for the loop over tiles.

@@ -32,6 +32,7 @@ constexpr Tile kTiles[] = {
     {{"128x256", 128, 256, 256}, &Tuning::matmul_128x256_16bit, &Tuning::matmul_128x256_f32},
     {{"128x192", 128, 192, 256}, &Tuning::matmul_128x192_16bit, &Tuning::matmul_128x192_f32},
     {{"128x128", 128, 128, 256}, &Tuning::matmul_128x128_16bit, &Tuning::matmul_128x128_f32},
+    {{"128x64", 128, 64, 256}, &Tuning::matmul_64x128_16bit, &Tuning::matmul_128x64_f32},
     {{"64x128", 64, 128, 128}, &Tuning::matmul_64x128_16bit, &Tuning::matmul_64x128_f32},
     {{"64x64", 64, 64, 64}, &Tuning::matmul_64x64_16bit, &Tuning::matmul_64x64_f32},
 };
