@@ -206,18 +206,20 @@ struct warpgroup_multiplier {
       copy_async_commit();
     };
     __syncthreads();
-    for (int t = 0; t < kRaws; ++t) copy(t);
+    // The first kRaws iterations only copy. A separate loop for them would add 10% to the compile time of the kernel.
 #pragma unroll 1
-    for (int t = 0; t < tiles; ++t) {
-      const unsigned raw = raws + unsigned(t % kRaws) * shape::kRawBytes;
-      const unsigned stage = memory + unsigned(t & 1) * shape::kStageBytes;
-      copy_async_wait<kRaws - 1>();
-      __syncthreads();
-      left_tile::shift_rows(left, left_runs, raw, stage, thread);
-      right_tile::shift_rows(right, right_runs, raw + left_tile::kRawBytes, stage + left_tile::kBytes, thread);
-      fence_async_proxy();
-      __syncthreads();
-      multiply_tile(sums, stage, stage + left_tile::kBytes, thread, !first || t > 0);
+    for (int t = -kRaws; t < tiles; ++t) {
+      if (t >= 0) {
+        const unsigned raw = raws + unsigned(t % kRaws) * shape::kRawBytes;
+        const unsigned stage = memory + unsigned(t & 1) * shape::kStageBytes;
+        copy_async_wait<kRaws - 1>();
+        __syncthreads();
+        left_tile::shift_rows(left, left_runs, raw, stage, thread);
+        right_tile::shift_rows(right, right_runs, raw + left_tile::kRawBytes, stage + left_tile::kBytes, thread);
+        fence_async_proxy();
+        __syncthreads();
+        multiply_tile(sums, stage, stage + left_tile::kBytes, thread, !first || t > 0);
+      }
       copy(t + kRaws);
       wgmma_wait<1>();  // wait for the previous tile, whose memory the next copy overwrites
     }
