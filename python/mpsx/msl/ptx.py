@@ -121,8 +121,8 @@ class Staging:
         return size, self.per_simdgroup * uses_simdgroups, most, threads
 
 
-def unit(description, text):
-    """Return the index lines and the compressed contents of one PTX file."""
+def unit(description, text, level=9):
+    """Return the index lines and the contents of one PTX file, compressed with zlib at `level`."""
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
     common, entries = split_entries(LIMIT.sub("", text))
     staging = Staging(text)
@@ -144,7 +144,7 @@ def unit(description, text):
         parts.append(data)
         at += len(data)
     data = b"".join(parts)
-    packed = zlib.compress(data, 9)
+    packed = zlib.compress(data, level)
     return [f"unit\t{len(packed)}\t{len(data)}\t{len(parts[0])}\t{target_of(text)}", *lines], packed
 
 
@@ -153,7 +153,7 @@ def target_of(text):
     return TARGET.search(text)[1]
 
 
-def pack(described, compiler):
+def pack(described, compiler, level=9):
     """Return the bytes of a library. `described` contains pairs of a description (CudaEmitter.description) and PTX."""
     lines, units, owner = ["mpsx-ptx 4", f"compiler\t{compiler}"], [], set()
     for description, text in described:
@@ -163,7 +163,7 @@ def pack(described, compiler):
                 raise MslError(f"kernel '{kernel['name']}' is defined twice")
             owner.add(key)
         if description["kernels"]:
-            more, packed = unit(description, text)
+            more, packed = unit(description, text, level)
             lines += more
             units.append(packed)
     return "\n".join([*lines, "end\n"]).encode() + b"".join(units)
@@ -178,14 +178,14 @@ def read_description(path):
     raise MslError(f"{path}: not a file that `translate --mode cuda` wrote")
 
 
-def pack_files(out, sources, texts, compiler):
+def pack_files(out, sources, texts, compiler, level=9):
     """Write the library for translated C++ files and their PTX."""
     described = []
     for path, text in zip(sources, texts, strict=True):
         with open(text) as f:
             described.append((read_description(path), f.read()))
     with open(out, "wb") as f:
-        f.write(pack(described, compiler))
+        f.write(pack(described, compiler, level))
 
 
 def unpack(path):
