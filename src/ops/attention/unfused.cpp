@@ -120,9 +120,10 @@ std::tuple<Tensor, Tensor, Tensor> unfused_attention_backward(const AttentionInp
   const auto options = in.query.options().memory_format(std::nullopt);
   const Tensor delta = at::empty(lse.sizes(), options);
   constexpr uint32_t kThreads = 128;  // two for each query
-  Launch l(delta_kernels.get());
-  l.outputs(delta).inputs(grad_out, out).bytes(p);
-  l.groups({uint32_t(ceil_div(p.q_len, kThreads / 2)), uint32_t(lse.size(1)), uint32_t(lse.size(0))}, kThreads, true)
+  Launch row_sums(delta_kernels.get());
+  row_sums.outputs(delta).inputs(grad_out, out).bytes(p);
+  row_sums
+      .groups({uint32_t(ceil_div(p.q_len, kThreads / 2)), uint32_t(lse.size(1)), uint32_t(lse.size(0))}, kThreads, true)
       .work(uint64_t(p.v_head_dim) * kThreads)
       .run();
   const bool reaches_all_keys = !p.causal || p.q_len >= p.kv_len;
