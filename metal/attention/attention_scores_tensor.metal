@@ -41,15 +41,19 @@ struct ScoreRow {
       *(device float4*)(to + offset + c) = float4(0.0f);
   }
 };
+// Returns the query head that belongs to KV head `kv_head` of the block, counted through the batch.
+inline uint query_head(constant AttentionParams& p, constant ScoreBlock& b, uint kv_head) {
+  return (b.kv_head + kv_head) * p.gqa_factor + b.query_head;
+}
 inline ScoreRow score_row(device const float* mask, constant AttentionParams& p, constant ScoreBlock& b, uint3 group) {
-  const uint head = (b.kv_head + group.y) * p.gqa_factor + b.query_head, query = b.query + group.x;
+  const uint head = query_head(p, b, group.y), query = b.query + group.x;
   const AttentionHead h = {head / p.q_heads, head % p.q_heads};
   return {h,
           query,
           p.causal ? min(b.columns, query + 1) : b.columns,
           ulong(head) * p.q_len + query,
           (ulong(group.y) * b.rows + group.x) * b.stride,
-          p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask};
+          head_mask(mask, h, p)};
 }
 // Loops over this thread's columns of a row, kVectors vectors at a time.
 #define MPSX_FOR_COLUMNS(r, c, g) for (uint c = (g).index * 4; c < (r).end; c += (g).count * 4 * kVectors)
@@ -106,8 +110,8 @@ kernel void attention_tensor_backward_delta(device float* delta [[buffer(0)]], d
   if (g.lane % 2 == 0 && query < p.q_len) delta[(ulong(h.batch) * p.q_heads + h.head) * p.q_len + query] = sum;
 }
 
-// Turns a tile of S, whose rows start at `query`, into P = exp(S * scale + mask - lse). ALL_VISIBLE: no element is
-// masked.
+// Replaces the scores of a tile by P = exp(S * scale + mask - lse). The tile's first row is `query`, and its first
+// column is `key`. With ALL_VISIBLE, no score is masked or outside of S, so the checks are left out.
 template <bool ALL_VISIBLE, typename Matrix>
 METAL_FUNC void apply_softmax(thread Matrix& S, uint query, uint key, threadgroup const float* lse,
                               device const float* mask, constant AttentionParams& p) {
@@ -138,7 +142,7 @@ kernel void attention_tensor_backward_scores(device float* P [[buffer(0)]], devi
   typedef KeptScores<ScoreTile, true> Dropout;
   threadgroup uint kept[Dropout::size];
   const TileOffset tile = raster_tile<Tile>(g.group.x, b.rows, b.columns);
-  const uint head = (b.kv_head + g.group.y) * p.gqa_factor + b.query_head, query = b.query + tile.m;
+  const uint head = query_head(p, b, g.group.y), query = b.query + tile.m;
   const AttentionHead h = {head / p.q_heads, head % p.q_heads};
   const uint end = b.query + b.rows;
   const auto Q_rows = row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, query, end, p.head_dim);

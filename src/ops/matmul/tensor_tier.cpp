@@ -85,10 +85,8 @@ struct Choice {
   uint64_t threadgroups;     // for one matrix and one split of K
   SplitK split;
 };
-// `aligned`: TMA can load both operands.
-Choice single_tile(const MatmulParams& p, size_t i, const Form& form, bool aligned) {
+Choice single_tile(const MatmulParams& p, size_t i, const Form& form, bool allows_several) {
   const Tile& tile = kTiles[i];
-  const bool allows_several = aligned && form.variant == kPlain && p.K > 0;
   const Form several{kSeveral, form.transpose_a, form.transpose_b};
   return {tile,
           &kernels_of(i, form),
@@ -110,6 +108,8 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   const double min_k = tag == Tag::f32 ? tuned.matmul_split_k_f32 : tuned.matmul_split_k_16bit;
   const MatmulParams& p = args.p;
   const double cores = double(runtime::target_resident_threads()) / 1024;
+  // Only then can a kernel for several tiles or for clusters be used, because these load everything with TMA.
+  const bool tma_only = aligned && form.variant == kPlain && p.K > 0;
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](Choice choice, double speed, bool in_clusters) {
@@ -137,9 +137,9 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
     // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of GPT-2
     // (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
     if (p.has_c && tile.threads > 256) continue;
-    consider(single_tile(p, i, form, aligned), speed, false);
+    consider(single_tile(p, i, form, tma_only), speed, false);
   }
-  for (size_t i = 0; i < std::size(kClusters) && aligned && form.variant == kPlain && p.K > 0; ++i) {
+  for (size_t i = 0; i < std::size(kClusters) && tma_only; ++i) {
     const double speed = tuned.*kClusters[i].speed;
     if (speed > 0 && cluster_kernels(i, form).has(tag)) consider(cluster(p, i, form), speed, true);
   }
@@ -148,12 +148,12 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
 }
 
 // For GPUs where small tiles are fastest.
-std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, Tag tag, bool aligned) {
+std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, Tag tag) {
   const Tuning& tuned = runtime::tuning();
   const MatmulParams& p = args.p;
   const bool large = p.K >= tuned.matmul_wide_tile_k || double(p.M) * p.N >= tuned.matmul_wide_tile_outputs;
   for (const size_t tile : {large ? k64x128 : k64x64, k64x64})
-    if (kernels_of(tile, form).has(tag)) return single_tile(p, tile, form, aligned);
+    if (kernels_of(tile, form).has(tag)) return single_tile(p, tile, form, false);
   return std::nullopt;
 }
 
@@ -208,7 +208,7 @@ bool launch_tensor_tier(GemmArgs& args) {
   const Form form{variant, transpose_a, transpose_b};
   const bool aligned = has_aligned_rows(args.a, p.a) && has_aligned_rows(args.b, p.b);
   const auto choice = runtime::prefers_large_tensor_tiles() ? choose_by_time(args, form, tag, aligned)
-                                                            : choose_small_tile(args, form, tag, aligned);
+                                                            : choose_small_tile(args, form, tag);
   if (!choice) return false;
   const TileShape& tile = choice->tile;
   const Tensor partials = args.set_split_k(choice->split);

@@ -45,7 +45,7 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = sorted((name, text) for name, text in unpack(kernel_library.library("cuda")))
     names = [f"matmul_tensor_{name}_f16"
              for name in ("64x128_nt", "cluster_128x128_tn", "cluster_64x128_nt", "several_128x192_tn")]  # fmt: skip
-    assert [name for name, _ in found] == ["copy", *(name for name in sorted(names) for _ in range(2))]
+    assert [name for name, _ in found] == ["copy", *(name for name in names for _ in range(2))]
     assert ".target sm_80" in found[0][1]
     for target, instruction in (("sm_90a", "wgmma.mma_async"), ("sm_80", "mma.sync")):
         texts = [text for name, text in found if name in names and f".target {target}" in text]
