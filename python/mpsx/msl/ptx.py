@@ -27,6 +27,7 @@ import zlib
 from pathlib import Path
 
 from .codegen.cuda import DESCRIPTION
+from .dependent_launch import place_wait
 from .source import MslError
 from .tensor_cores import lower_matmuls
 
@@ -127,7 +128,7 @@ def unit(description, text, level=9):
     common, entries = split_entries(LIMIT.sub("", text))
     staging = Staging(text)
     parts, lines = [lower_matmuls(staging.lower(common)).encode()], []
-    at = len(parts[0])
+    at, is_hopper = len(parts[0]), target_of(text) == "sm_90a"
     for kernel in description["kernels"]:
         symbol = kernel["symbol"]
         group, simdgroup, most, threads = staging.of_kernel(common, entries[symbol])
@@ -138,6 +139,8 @@ def unit(description, text, level=9):
         cluster, additional = map(int, found.groups()) if found else (0, 0)
         shared = 0 if symbol in limits else group
         entry = with_limit(CLUSTER.sub("", lowered), limit and limit + additional, shared, cluster)
+        if is_hopper:
+            entry = place_wait(entry)
         data = entry.encode()
         lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
                                 kernel["name"], f"{group}:{simdgroup}:{most}", str(additional)]))

@@ -9,11 +9,15 @@ Api open_library() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) throw Error("no NVIDIA driver: " + std::string(dlerror()));
   Api found;
-#define MPSX_FIND(NAME, SYMBOL, PARAMETERS)                                    \
-  found.NAME = reinterpret_cast<decltype(found.NAME)>(dlsym(library, SYMBOL)); \
+#define MPSX_FIND_OPTIONAL(NAME, SYMBOL, PARAMETERS) \
+  found.NAME = reinterpret_cast<decltype(found.NAME)>(dlsym(library, SYMBOL));
+#define MPSX_FIND(NAME, SYMBOL, PARAMETERS)    \
+  MPSX_FIND_OPTIONAL(NAME, SYMBOL, PARAMETERS) \
   if (!found.NAME) throw Error("the NVIDIA driver is too old: libcuda.so.1 does not have " SYMBOL);
   MPSX_CUDA_FUNCTIONS(MPSX_FIND)
+  MPSX_OPTIONAL_CUDA_FUNCTIONS(MPSX_FIND_OPTIONAL)
 #undef MPSX_FIND
+#undef MPSX_FIND_OPTIONAL
   return found;
 }
 

@@ -31,6 +31,24 @@ struct CUDA_KERNEL_NODE_PARAMS {
   void **kernelParams, **extra;
 };
 
+struct CUlaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    int programmaticStreamSerializationAllowed;
+  } value;
+};
+struct CUlaunchConfig {
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+struct CUgraphEdgeData {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+
 enum : CUresult {
   CUDA_SUCCESS = 0,
   CUDA_ERROR_OUT_OF_MEMORY = 2,
@@ -60,6 +78,8 @@ constexpr int CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3;
 constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2;
 constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 constexpr unsigned CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2;
+constexpr int CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+constexpr unsigned char CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1;
 
 // X(name, symbol name, parameters)
 #define MPSX_CUDA_FUNCTIONS(X)                                                                                 \
@@ -110,12 +130,16 @@ constexpr unsigned CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2;
     (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*))                                                \
   X(cuGraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec))                                                   \
   X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))                                                   \
-  X(cuLaunchKernel, "cuLaunchKernel",                                                                          \
-    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**))
+  X(cuLaunchKernelEx, "cuLaunchKernelEx", (const CUlaunchConfig*, CUfunction, void**, void**))
+// Functions that an older driver may not have. They are null if it does not.
+#define MPSX_OPTIONAL_CUDA_FUNCTIONS(X)                  \
+  X(cuGraphAddDependencies, "cuGraphAddDependencies_v2", \
+    (CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, size_t))
 
 struct Api {
 #define MPSX_MEMBER(NAME, SYMBOL, PARAMETERS) CUresult(*NAME) PARAMETERS = nullptr;
   MPSX_CUDA_FUNCTIONS(MPSX_MEMBER)
+  MPSX_OPTIONAL_CUDA_FUNCTIONS(MPSX_MEMBER)
 #undef MPSX_MEMBER
 
   // Returns a description such as "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".

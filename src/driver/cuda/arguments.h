@@ -88,6 +88,10 @@ class Parameters {
     return values_.data();
   }
   uint32_t threadgroup_bytes() const { return threadgroup_bytes_; }
+  // Whether a multiprocessor can run only one of the threadgroups.
+  bool fills_processor(const CudaKernel& kernel, const Device& device) const {
+    return threadgroup_bytes_ + kernel.static_threadgroup_bytes > uint32_t(device.shared_memory) / 2;
+  }
   // Throws Error if the kernel needs more shared memory than the GPU has.
   void check_shared_memory(const CudaKernel&, const Device&) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "driver/cuda/dependent_launch.h"
 #include "driver/environment.h"
 
 namespace mpsx::driver::cuda {
@@ -38,9 +39,23 @@ uint64_t CommandStream::dispatch(const CudaKernel& kernel, const Argument* argum
 
 void CommandStream::launch(const CudaKernel& kernel, Parameters& parameters, const Dispatch& dispatch) {
   parameters.check_shared_memory(kernel, device_);
+  const bool fills_processor = parameters.fills_processor(kernel, device_);
+  CUlaunchAttribute early_start{CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, {}, {}};
+  early_start.value.programmaticStreamSerializationAllowed =
+      last_fills_processor_ && should_start_early(fills_processor, *last_fills_processor_);
+  last_fills_processor_ = fills_processor;
   for_each_part(dispatch, [&](Grid& grid, unsigned x, unsigned y, unsigned z) {
-    record_failure(device_.api.cuLaunchKernel(kernel.function, x, y, z, uint32_t(dispatch.group.count()), 1, 1,
-                                              parameters.threadgroup_bytes(), stream_, parameters.get(grid), nullptr));
+    const CUlaunchConfig config = {x,
+                                   y,
+                                   z,
+                                   uint32_t(dispatch.group.count()),
+                                   1,
+                                   1,
+                                   parameters.threadgroup_bytes(),
+                                   stream_,
+                                   &early_start,
+                                   device_.overlaps_kernels};
+    record_failure(device_.api.cuLaunchKernelEx(&config, kernel.function, parameters.get(grid), nullptr));
     throw_failure();
   });
 }
@@ -49,6 +64,7 @@ uint64_t CommandStream::launch(CUgraphExec graph, const CudaKernel& label) {
   device_.bind();
   std::lock_guard<std::mutex> lock(mutex_);
   throw_failure();
+  last_fills_processor_.reset();
   record_failure(device_.api.cuGraphLaunch(graph, stream_));
   throw_failure();
   return add_in_flight(label);

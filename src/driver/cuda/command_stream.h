@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "driver/cuda/arguments.h"
 
@@ -49,10 +50,11 @@ class CommandStream {
 
   std::mutex mutex_;  // guards everything below
   UploadRing upload_;
-  uint64_t last_ = 0, completed_ = 0;        // sequence numbers
-  std::deque<Checkpoint> checkpoints_;       // checkpoints that may not have been reached yet
-  std::deque<const CudaKernel*> in_flight_;  // kernels dispatched after `completed_`
-  std::string failure_;                      // message of the first fatal error; empty if there is none
+  std::optional<bool> last_fills_processor_;  // of the last kernel (dependent_launch.h); empty before and after a graph
+  uint64_t last_ = 0, completed_ = 0;         // sequence numbers
+  std::deque<Checkpoint> checkpoints_;        // checkpoints that may not have been reached yet
+  std::deque<const CudaKernel*> in_flight_;   // kernels dispatched after `completed_`
+  std::string failure_;                       // message of the first fatal error; empty if there is none
 };
 
 }  // namespace mpsx::driver::cuda

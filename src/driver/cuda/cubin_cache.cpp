@@ -20,7 +20,8 @@ std::string checksum(std::string_view cubin, const std::string& name) {
 
 CubinCache::CubinCache(const Device& device) {
   if (env_string("MPSX_CUDA_CACHE") == "0") return;
-  folder_ = cache_folder("cuda/" + device.architecture() + "-" + std::to_string(device.driver_version));
+  folder_ = cache_folder("cuda/" + device.architecture() + "-" + std::to_string(device.driver_version) +
+                         (device.overlaps_kernels ? "-overlap" : ""));  // a kernel that does not wait must not be found
 }
 
 std::string CubinCache::name(std::string_view unit, const std::string& symbol) {

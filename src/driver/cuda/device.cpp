@@ -5,8 +5,9 @@
 namespace mpsx::driver::cuda {
 namespace {
 
-constexpr int kMinDriver = 12000;  // the first version that supports PTX 8.0
-constexpr int kMinMajor = 8;       // Ampere, the first generation with bfloat16 tensor cores
+constexpr int kMinDriver = 12000;         // the first version that supports PTX 8.0
+constexpr int kMinOverlapDriver = 12030;  // the first version that supports it in graphs
+constexpr int kMinMajor = 8;              // Ampere, the first generation with bfloat16 tensor cores
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -39,6 +40,7 @@ Device::Device(bool open) : api(cuda::api()) {
                 std::to_string(major) + "." + std::to_string(minor));
   if (!attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
     throw Error(name + ": expected support for concurrent managed access, which this system does not have");
+  overlaps_kernels = major >= 9 && driver_version >= kMinOverlapDriver;
   api.check(api.cuDeviceTotalMem(&total_memory, number), "cuDeviceTotalMem");
   if (!open) return;
   api.check(api.cuDevicePrimaryCtxRetain(&context_, number), "cuDevicePrimaryCtxRetain");

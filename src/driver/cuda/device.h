@@ -19,8 +19,9 @@ class Device {
   std::string name;
   int major = 0, minor = 0;  // compute capability
   int processors = 0;
-  int shared_memory = 0;   // maximum bytes per threadgroup
-  int driver_version = 0;  // 13000 for CUDA 13.0
+  int shared_memory = 0;          // maximum bytes per threadgroup
+  int driver_version = 0;         // 13000 for CUDA 13.0
+  bool overlaps_kernels = false;  // programmatic dependent launch (dependent_launch.h)
   size_t total_memory = 0;
 
   std::string architecture() const { return "sm_" + std::to_string(major * 10 + minor); }

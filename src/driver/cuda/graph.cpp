@@ -1,6 +1,7 @@
 #include "driver/cuda/graph.h"
 
 #include "driver/cuda/dependencies.h"
+#include "driver/cuda/dependent_launch.h"
 
 namespace mpsx::driver::cuda {
 namespace {
@@ -31,14 +32,13 @@ CudaGraph::CudaGraph(const Device& device, CommandStream& stream, const Recorded
       streams.place(i, awaited);
       std::vector<CUgraphNode> before;
       for (size_t earlier : awaited) before.push_back(nodes_[earlier].nodes.back());
+      bool before_fills_processor = before.size() == 1 && nodes_[awaited[0]].fills_processor;
       Nodes& made = nodes_.emplace_back();
       made.first_upload = upload_.used();
-      for_each_node(d, [&](const CUDA_KERNEL_NODE_PARAMS& parameters) {
-        CUgraphNode node = nullptr;
-        api.check(api.cuGraphAddKernelNode(&node, graph_, before.data(), before.size(), &parameters),
-                  "cuGraphAddKernelNode");
-        made.nodes.push_back(node);
-        before = {node};  // the last part of a grid stands for the dispatch
+      for_each_node(d, [&](const CUDA_KERNEL_NODE_PARAMS& parameters, bool fills_processor) {
+        made.nodes.push_back(add_node(parameters, before, should_start_early(fills_processor, before_fills_processor)));
+        before = {made.nodes.back()};  // the last part of a grid stands for the dispatch
+        made.fills_processor = before_fills_processor = fills_processor;
       });
       made.last_upload = upload_.used();
     }
@@ -59,7 +59,23 @@ void CudaGraph::destroy() noexcept {
   if (graph_) device_.api.cuGraphDestroy(graph_);
 }
 
-// Calls `visit` with the parameters of each of the dispatch's nodes.
+// Adds a node that waits for the nodes in `before`. If there is only one and `early` is true, the node may start early.
+CUgraphNode CudaGraph::add_node(const CUDA_KERNEL_NODE_PARAMS& parameters, const std::vector<CUgraphNode>& before,
+                                bool early) {
+  constexpr CUgraphEdgeData kEarlyStart = {
+      CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}};
+  const Api& api = device_.api;
+  early = early && device_.overlaps_kernels && before.size() == 1;
+  CUgraphNode node = nullptr;
+  api.check(api.cuGraphAddKernelNode(&node, graph_, before.data(), early ? 0 : before.size(), &parameters),
+            "cuGraphAddKernelNode");
+  if (early)
+    api.check(api.cuGraphAddDependencies(graph_, before.data(), &node, &kEarlyStart, 1), "cuGraphAddDependencies");
+  return node;
+}
+
+// Calls `visit` with the parameters of each of the dispatch's nodes, and whether a multiprocessor can run only one of
+// its threadgroups.
 template <typename F>
 void CudaGraph::for_each_node(const RecordedDispatch& recorded, F&& visit) {
   const auto& kernel = static_cast<const CudaKernel&>(*recorded.kernel);
@@ -70,7 +86,8 @@ void CudaGraph::for_each_node(const RecordedDispatch& recorded, F&& visit) {
   parameters.check_shared_memory(kernel, device_);
   for_each_part(dispatch, [&](Grid& grid, unsigned x, unsigned y, unsigned z) {
     visit({kernel.function, x, y, z, unsigned(dispatch.group.count()), 1, 1, parameters.threadgroup_bytes(),
-           parameters.get(grid), nullptr});
+           parameters.get(grid), nullptr},
+          parameters.fills_processor(kernel, device_));
   });
 }
 
@@ -81,7 +98,7 @@ void CudaGraph::update(size_t index) {
   const size_t used = upload_.used();
   upload_.reset(nodes.first_upload);
   auto node = nodes.nodes.begin();
-  for_each_node(dispatches_[index], [&](const CUDA_KERNEL_NODE_PARAMS& parameters) {
+  for_each_node(dispatches_[index], [&](const CUDA_KERNEL_NODE_PARAMS& parameters, bool) {
     device_.api.check(device_.api.cuGraphExecKernelNodeSetParams(executable_, *node++, &parameters),
                       "cuGraphExecKernelNodeSetParams");
   });

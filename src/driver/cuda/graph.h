@@ -20,9 +20,11 @@ class CudaGraph final : public Graph {
   struct Nodes {
     std::vector<CUgraphNode> nodes;
     size_t first_upload = 0, last_upload = 0;  // what the dispatch uses of upload_
+    bool fills_processor = false;              // dependent_launch.h
   };
   template <typename F>
   void for_each_node(const RecordedDispatch&, F&& visit);
+  CUgraphNode add_node(const CUDA_KERNEL_NODE_PARAMS&, const std::vector<CUgraphNode>& before, bool early);
   void destroy() noexcept;
 
   const Device& device_;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "driver/cuda/dependent_launch.h"
 #include "driver/dispatch_check.h"
 
 namespace mpsx::driver::cuda {
@@ -104,7 +105,7 @@ std::string Kernels::compile(const PtxKernel& kernel) {
   const Api& api = device_.api;
   const std::string text = [&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    return library_.text(kernel);
+    return device_.overlaps_kernels ? with_dependent_launch(library_.text(kernel)) : library_.text(kernel);
   }();
   if (const size_t bytes = threadgroup_bytes(text); bytes > kMaxThreadgroupMemory)
     throw Error(kernel.name + ": expected at most " + std::to_string(kMaxThreadgroupMemory) +

@@ -148,4 +148,17 @@ CASE(staging_memory_is_limited) {
          "first: expected at most 140000 bytes for tensor operations and threadgroup memory, got 147456");
 }
 
+// After a kernel whose threadgroups fill a multiprocessor, which lets the next one start early, only such kernels start
+// early. Threadgroups of others would gather on a few multiprocessors.
+CASE(starts_early_after_kernels_that_fill_a_multiprocessor) {
+  Device device(directory + "/tensors");
+  const auto launch = [&](bool fills) {
+    device.launch("deep", {absent()}, {{fills ? 1u : 133u, 1, 1}, {64, 1, 1}, false, 1});
+    CHECK((gpu().launches.back().shared > 114 * 1024) == fills);
+    return gpu().launches.back().early;
+  };
+  launch(false);
+  CHECK(launch(false) && launch(true) && launch(true) && !launch(false) && launch(false));
+}
+
 }  // namespace test

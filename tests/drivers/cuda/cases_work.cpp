@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "check.h"
+#include "driver/graph.h"
 
 namespace test {
 
@@ -18,6 +19,35 @@ CASE(allocates_on_the_gpu) {
   device.driver->release(b);
   CHECK(device.driver->free_memory() == free + 1000);
   CHECK(!device.driver->wrap(b.contents, 4096).handle);
+}
+
+// Whether both a launch and a node of a graph that waits for one other node start early.
+bool starts_early(const std::string& directory) {
+  Device device(directory);
+  const Buffer b = device.driver->allocate(64);
+  for (int i = 0; i < 2; ++i) device.launch("scaled", {at(b)});
+  const std::vector<Argument> arguments = {at(b)};
+  const RecordedDispatch recorded = {&device.kernel("scaled"), arguments.data(), 1, {}};
+  const RecordedDispatch dispatches[] = {recorded, recorded};
+  auto graph = dynamic_cast<GraphDriver&>(*device.driver).new_graph(dispatches, 2);
+  graph->launch();
+  device.launch("scaled", {at(b)});
+  const auto& launches = gpu().launches;
+  CHECK(launches.size() == 5 && !launches[0].early && !launches[2].early && launches[3].early == launches[1].early);
+  CHECK(!launches[4].early);  // it waits for the whole graph
+  CHECK(gpu().edges[1] == std::vector<size_t>{0});
+  graph.reset();
+  device.driver->release(b);
+  return launches[1].early;
+}
+CASE(kernels_start_early) { CHECK(starts_early(directory)); }
+CASE(kernels_do_not_start_early_before_hopper) {
+  gpu().major = 8;
+  CHECK(!starts_early(directory));
+}
+CASE(kernels_do_not_start_early_with_an_older_driver) {
+  gpu().version = 12020;
+  CHECK(!starts_early(directory));
 }
 
 CASE(exact_buffers) {

@@ -14,6 +14,7 @@ struct Launch {
   std::string kernel;
   unsigned grid[3], block, shared;
   std::vector<std::vector<unsigned char>> parameters;  // the bytes of each parameter
+  bool early = false;                                  // may start before the previous launch has completed
 };
 
 struct Control {
@@ -22,16 +23,16 @@ struct Control {
   int shared_memory = 232448;  // maximum bytes per block
   size_t total = size_t(8) << 30, free = size_t(8) << 30;
 
-  std::vector<Launch> launches;    // in launch order
-  std::vector<std::string> log;    // all calls except queries
-  std::vector<std::string> wrong;  // violations of the API's rules
-  std::atomic<int> compiled = 0;   // number of compiled PTX programs
-  int graphs = 0;                  // number of graphs and executable graphs that exist
+  std::vector<Launch> launches;            // in launch order
+  std::vector<std::string> log;            // all calls except queries
+  std::vector<std::string> wrong;          // violations of the API's rules
+  std::atomic<int> compiled = 0;           // number of compiled PTX programs
+  int graphs = 0;                          // number of graphs and executable graphs that exist
   std::vector<std::vector<size_t>> edges;  // the nodes that each node of the last graph waits for
-  bool paused = false;             // while set, the GPU works only when a thread waits
-  std::string failing;             // name of a kernel that fails with an illegal address
-  int reject_link = 0;             // number of compilations that fail
-  int links_at_once = 0;           // a compilation waits until so many have started
+  bool paused = false;                     // while set, the GPU works only when a thread waits
+  std::string failing;                     // name of a kernel that fails with an illegal address
+  int reject_link = 0;                     // number of compilations that fail
+  int links_at_once = 0;                   // a compilation waits until so many have started
 
   // Counts a compilation. Returns false if not enough others start.
   bool compile() {

@@ -3,91 +3,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <regex>
-#include <set>
-#include <thread>
 
-#include "driver/cuda/api.h"
-#include "fake_control.h"
+#include "fake_state.h"
 
-using namespace mpsx::driver::cuda;
-using fake::Control;
-
-// The objects behind CUDA's opaque handles.
-namespace mpsx::driver::cuda {
-struct CUctx_st {};
-struct FakeParameter {
-  size_t size;
-  bool pointer;
-};
-struct CUmod_st {
-  std::map<std::string, CUfunc_st*> functions;
-};
-struct CUfunc_st {
-  std::string name;
-  std::vector<FakeParameter> parameters;
-  unsigned limit = 1024, dynamic_shared = 49152;
-};
-struct CUstream_st {};
-struct CUevent_st {
-  size_t launch_index = 0;  // number of launches recorded before the event
-  bool recorded = false;
-};
-struct CUlinkState_st {
-  std::string text;
-};
-struct CUgraphNode_st {
-  size_t index;
-};
-struct CUgraph_st {
-  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
-  std::vector<fake::Launch> launches;  // of the nodes
-};
-struct CUgraphExec_st {
-  std::vector<fake::Launch> launches;
-  size_t launched = 0;  // number of launches after the graph's last launch
-};
-}  // namespace mpsx::driver::cuda
+using namespace fake;
 
 namespace {
-
-constexpr CUresult kInvalidValue = 1, kNotInitialized = 3, kInvalidImage = 200, kInvalidContext = 201, kNotFound = 500,
-                   kIllegalAddress = 700;
-Control control;
-CUctx_st the_context;
-CUstream_st the_stream;
-thread_local CUcontext current = nullptr;
-bool started = false;
-CUresult broken = CUDA_SUCCESS;  // error of a failed kernel; all later calls return it
-std::map<uintptr_t, size_t> memory;
-std::map<CUfunction, CUmodule> modules;
-size_t completed = 0;  // number of completed launches
-
-void wrong(const std::string& what) { control.wrong.push_back(what); }
-
-bool inside(uintptr_t p) {
-  auto after = memory.upper_bound(p);
-  return after != memory.begin() && p < (--after)->first + after->second;
-}
-
-CUresult enter(const char* name, bool logged = true) {
-  if (logged) control.record(name);
-  if (!started) return kNotInitialized;
-  if (!current) {
-    wrong(std::string(name) + " without a context");
-    return kInvalidContext;
-  }
-  return broken;
-}
-
-// Completes the launches up to `launch_index`. If a kernel has failed, returns the error.
-CUresult complete(size_t launch_index) {
-  for (; completed < launch_index; ++completed)
-    if (control.launches[completed].kernel == control.failing) broken = kIllegalAddress;
-  return broken;
-}
 
 CUfunction parse(const std::string& text, const std::string& name) {
   const std::smatch none;
@@ -105,6 +27,8 @@ CUfunction parse(const std::string& text, const std::string& name) {
       f->parameters.push_back({parameter.find("64") != std::string::npos ? size_t(8) : size_t(4),
                                parameter.find(".ptr") != std::string::npos});
   }
+  const size_t body = size_t(head.position() + head.length()), end_of_body = text.find("\n}\n", body);
+  f->waits = text.substr(body, end_of_body - body).find("{\n\tgriddepcontrol.wait;\n") == 0;
   std::smatch limit;
   if (std::regex_search(tail, limit, std::regex("\\.maxntid (\\d+)"))) f->limit = unsigned(std::stoul(limit[1]));
   return f;
@@ -112,7 +36,6 @@ CUfunction parse(const std::string& text, const std::string& name) {
 
 }  // namespace
 
-#define FAKE extern "C" __attribute__((visibility("default")))
 FAKE Control* fake_cuda() { return &control; }
 
 FAKE CUresult cuInit(unsigned) {
@@ -143,23 +66,12 @@ FAKE CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
 }
 FAKE CUresult cuDeviceGetAttribute(int* value, int which, CUdevice) {
   switch (which) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      *value = control.major;
-      break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      *value = 0;
-      break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      *value = 132;
-      break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-      *value = control.shared_memory;
-      break;
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
-      *value = control.concurrent;
-      break;
-    default:
-      return kInvalidValue;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = control.major; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = 0; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = control.shared_memory; break;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS: *value = control.concurrent; break;
+    default: return kInvalidValue;
   }
   return CUDA_SUCCESS;
 }
@@ -284,117 +196,5 @@ FAKE CUresult cuFuncSetAttribute(CUfunction function, int which, int value) {
   if (which != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > control.shared_memory)
     return wrong("cuFuncSetAttribute"), kInvalidValue;
   function->dynamic_shared = unsigned(value);
-  return CUDA_SUCCESS;
-}
-
-FAKE CUresult cuStreamCreate(CUstream* stream, unsigned) {
-  *stream = &the_stream;
-  return enter("cuStreamCreate");
-}
-FAKE CUresult cuStreamSynchronize(CUstream) {
-  if (const CUresult r = enter("cuStreamSynchronize")) return r;
-  return complete(control.launches.size());
-}
-FAKE CUresult cuStreamQuery(CUstream) {
-  if (const CUresult r = enter("cuStreamQuery", false)) return r;
-  if (control.paused && completed < control.launches.size()) return CUDA_ERROR_NOT_READY;
-  return complete(control.launches.size());
-}
-FAKE CUresult cuEventCreate(CUevent* event, unsigned) {
-  *event = new CUevent_st;
-  return enter("cuEventCreate");
-}
-FAKE CUresult cuEventDestroy_v2(CUevent event) { return delete event, CUDA_SUCCESS; }
-FAKE CUresult cuEventRecord(CUevent event, CUstream stream) {
-  if (const CUresult r = enter("cuEventRecord")) return r;
-  if (stream != &the_stream) wrong("cuEventRecord in another stream");
-  event->launch_index = control.launches.size();
-  event->recorded = true;
-  return CUDA_SUCCESS;
-}
-FAKE CUresult cuEventQuery(CUevent event) {
-  if (const CUresult r = enter("cuEventQuery", false)) return r;
-  if (control.paused && completed < event->launch_index) return CUDA_ERROR_NOT_READY;
-  return complete(event->launch_index);
-}
-FAKE CUresult cuEventSynchronize(CUevent event) {
-  if (const CUresult r = enter("cuEventSynchronize")) return r;
-  return complete(event->launch_index);
-}
-FAKE CUresult cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
-  if (!from->recorded || !to->recorded) return kInvalidValue;
-  *ms = float(to->launch_index) - float(from->launch_index);
-  return CUDA_SUCCESS;
-}
-
-// Checks a launch against the rules of the API and appends it to `to`.
-static CUresult add_launch(const CUDA_KERNEL_NODE_PARAMS& p, std::vector<fake::Launch>& to) {
-  const unsigned x = p.gridDimX, y = p.gridDimY, z = p.gridDimZ;
-  if (!x || x > 0x7fffffffu || !y || y > 65535 || !z || z > 65535)
-    return wrong("a grid beyond the limits"), kInvalidValue;
-  if (!p.blockDimX || p.blockDimX > p.func->limit || p.blockDimY != 1 || p.blockDimZ != 1)
-    return wrong("a block beyond the limits"), kInvalidValue;
-  if (p.sharedMemBytes > p.func->dynamic_shared) return wrong("too much shared memory"), kInvalidValue;
-  fake::Launch launch{p.func->name, {x, y, z}, p.blockDimX, p.sharedMemBytes, {}};
-  for (size_t i = 0; i < p.func->parameters.size(); ++i) {
-    const FakeParameter& expected = p.func->parameters[i];
-    const auto* bytes = static_cast<const unsigned char*>(p.kernelParams[i]);
-    launch.parameters.emplace_back(bytes, bytes + expected.size);
-    uintptr_t address = 0;
-    if (expected.pointer) std::memcpy(&address, bytes, sizeof address);
-    if (address && !inside(address)) wrong(p.func->name + ": an address that the GPU cannot reach");
-  }
-  to.push_back(std::move(launch));
-  return CUDA_SUCCESS;
-}
-
-FAKE CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
-                             unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
-  if (const CUresult r = enter("cuLaunchKernel")) return r;
-  if (stream != &the_stream || extra) wrong("cuLaunchKernel: arguments");
-  return add_launch({function, x, y, z, bx, by, bz, shared, parameters, extra}, control.launches);
-}
-
-FAKE CUresult cuGraphCreate(CUgraph* graph, unsigned flags) {
-  if (const CUresult r = enter("cuGraphCreate")) return r;
-  *graph = new CUgraph_st;
-  ++control.graphs, control.edges = {};
-  return flags ? kInvalidValue : CUDA_SUCCESS;
-}
-FAKE CUresult cuGraphDestroy(CUgraph graph) { return delete graph, --control.graphs, CUDA_SUCCESS; }
-FAKE CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                                   const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  if (const CUresult r = enter("cuGraphAddKernelNode")) return r;
-  control.edges.emplace_back();
-  for (size_t i = 0; i < count; ++i) control.edges.back().push_back(after[i]->index);
-  if (const CUresult r = add_launch(*parameters, graph->launches)) return r;
-  graph->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{graph->nodes.size()}));
-  *node = graph->nodes.back().get();
-  return CUDA_SUCCESS;
-}
-FAKE CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
-  if (const CUresult r = enter("cuGraphInstantiate")) return r;
-  *executable = new CUgraphExec_st{graph->launches};
-  ++control.graphs;
-  return flags ? kInvalidValue : CUDA_SUCCESS;
-}
-FAKE CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
-                                             const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  if (const CUresult r = enter("cuGraphExecKernelNodeSetParams")) return r;
-  std::vector<fake::Launch> changed;
-  if (const CUresult r = add_launch(*parameters, changed)) return r;
-  if (changed[0].kernel != executable->launches[node->index].kernel) return kInvalidValue;
-  executable->launches[node->index] = std::move(changed[0]);
-  return CUDA_SUCCESS;
-}
-FAKE CUresult cuGraphExecDestroy(CUgraphExec executable) {
-  if (executable->launched > completed) wrong("destroyed a graph that is running");
-  return delete executable, --control.graphs, CUDA_SUCCESS;
-}
-FAKE CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
-  if (const CUresult r = enter("cuGraphLaunch")) return r;
-  if (stream != &the_stream) wrong("cuGraphLaunch in another stream");
-  control.launches.insert(control.launches.end(), executable->launches.begin(), executable->launches.end());
-  executable->launched = control.launches.size();
   return CUDA_SUCCESS;
 }

@@ -74,7 +74,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("c++")
     flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Wshadow", f"-I{ROOT / 'src'}", f"-I{HERE}"]
     parts = {
-        "libcuda.so.1": [HERE / "fake_cuda.cpp"],
+        "libcuda.so.1": [HERE / "fake_cuda.cpp", HERE / "fake_work.cpp"],
         "driver_test": [HERE / "driver_test.cpp", HERE / "cases_work.cpp", HERE / "cases_waiting.cpp",
                         HERE / "cases_tensors.cpp", HERE / "cases_graphs.cpp",
                         *sorted((ROOT / "src/driver/cuda").glob("*.cpp"))],

@@ -45,6 +45,8 @@ class cluster_pipeline {
     __syncthreads();
     cluster_arrive();
     cluster_wait();  // for the barriers of the other threadgroups
+    wait_for_previous_kernel();
+    let_next_kernel_start();
   }
 
   // Whether this thread calls load() rather than multiply() and close().

@@ -48,6 +48,19 @@ MPSX_FN void copy_async_wait() {
 }
 
 #ifdef MPSX_SM90
+// Waits for the previous kernel, unless this one has waited at its start (msl/dependent_launch.py). All accesses of an
+// operation to device memory come after this, except for those to tensor maps.
+MPSX_FN void wait_for_previous_kernel() { __asm__ volatile("mpsx.wait_for_previous_kernel;" ::: "memory"); }
+// Lets the next kernel start, if each of its threadgroups fills a multiprocessor (driver/cuda/dependent_launch.h). It
+// takes the multiprocessors that become free.
+MPSX_FN void let_next_kernel_start() { __asm__ volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+// Whether the kernel has a threadgroup for each multiprocessor.
+MPSX_FN bool fills_gpu() {
+  const unsigned long rows = (unsigned long)unsigned(__nvvm_read_ptx_sreg_nctaid_y()) *
+                             unsigned(__nvvm_read_ptx_sreg_nctaid_z());
+  return rows * unsigned(__nvvm_read_ptx_sreg_nctaid_x()) >= unsigned(__nvvm_read_ptx_sreg_nsmid());
+}
+
 // mbarriers.
 MPSX_FN void mbarrier_init(unsigned barrier, unsigned arrivals) {
   __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");

@@ -21,6 +21,7 @@ class tile_pipeline {
         mbarrier_init(empty(i), unsigned(shape::kThreads) / 32);
       }
     });
+    if (shape::kOwnsProcessor) let_next_kernel_start();
     if (warp() < 2) {
       if (lane() == 0)
         for (unsigned i = 0; i < stages && loads_ > 0; ++i) load(i);

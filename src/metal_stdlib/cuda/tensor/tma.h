@@ -156,10 +156,12 @@ static MPSX_GLOBAL unsigned claimed_slots[kMapProcessors];
 // Only one thread per threadgroup may call claim_map_slot() and release_map_slot().
 MPSX_FN unsigned claim_map_slot() {
   const unsigned processor = unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors;
-  unsigned* const claimed = (unsigned*)&claimed_slots[processor];
+  const unsigned long claimed = (unsigned long)&claimed_slots[processor];
   for (unsigned i = 0;; i = (i + 1) % kMapSlots) {
     const unsigned bit = 1u << i;
-    if (!(__atomic_fetch_or(claimed, bit, __ATOMIC_ACQUIRE) & bit)) return processor * kMapSlots + i;
+    unsigned before;
+    __asm__ volatile("atom.acquire.gpu.global.or.b32 %0, [%1], %2;" : "=r"(before) : "l"(claimed), "r"(bit) : "memory");
+    if (!(before & bit)) return processor * kMapSlots + i;
   }
 }
 MPSX_FN void release_map_slot(unsigned slot) {

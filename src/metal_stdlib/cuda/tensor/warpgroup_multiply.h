@@ -118,8 +118,8 @@ struct warpgroup_multiplier {
     walk.next();
   }
 
-  // Writes the tensor maps of A, in warp 0, and of B, in warp 1, and initializes the mbarriers in warp 2. Returns the
-  // warp's map in warps 0 and 1. Sets `slot` to where it is.
+  // Writes the tensor maps of A, in warp 0, and of B, in warp 1, and initializes the mbarriers in warp 2. Then waits for
+  // the previous kernel. Returns the warp's map in warps 0 and 1. Sets `slot` to where it is.
   template <class Map, class Init>
   static MPSX_FN const char* open_maps(unsigned memory, int thread, const Map& left, const Map& right, unsigned& slot,
                                        Init init_barriers) {
@@ -137,11 +137,14 @@ struct warpgroup_multiplier {
       __nvvm_bar_warp_sync(~0u);
     }
     __syncthreads();
-    if (warp >= 2) return nullptr;
-    slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
-    char* const target = map_slot(slot) + warp * 128;
-    publish_map(new_map, target);
-    acquire_map(target);
+    char* target = nullptr;
+    if (warp < 2) {
+      slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
+      target = map_slot(slot) + warp * 128;
+      publish_map(new_map, target);
+      acquire_map(target);
+    }
+    wait_for_previous_kernel();
     return target;
   }
 
@@ -159,6 +162,8 @@ struct warpgroup_multiplier {
         mbarrier_init(empty(memory, i), unsigned(shape::kThreads) / 32);
       }
     });
+    // If the kernel did not fill the GPU, the next one's threadgroups would be spread unevenly.
+    if (shape::kOwnsProcessor && fills_gpu()) let_next_kernel_start();
     if (warp < 2) {
       if (lane == 0)
         for (unsigned t = 0; t < stages && int(t) < tiles; ++t) load_operand(warp, memory, map, t, walk);
@@ -205,6 +210,7 @@ struct warpgroup_multiplier {
       }
       copy_async_commit();
     };
+    wait_for_previous_kernel();
     __syncthreads();
     // The first kRaws iterations only copy. A separate loop for them would add 10% to the compile time of the kernel.
 #pragma unroll 1
@@ -257,6 +263,8 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
       M::run_tma(left, right, product, block, memory, M::shape::stages(), thread, tiles, !D.mpsx_accumulates());
     else if (tiles > 0)
       M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
+    else
+      wait_for_previous_kernel();
   });
 }
 }  // namespace mpsx

@@ -165,6 +165,8 @@ MPSX_FN void warpgroup_multiply_steps(const A& left, const A& right, const Steps
       W::run(left, right, steps, taps, block, memory, thread, tiles);
     else if (tiles > 0)
       M::run_tma(left, right, steps, block, memory, W::stages(), thread, tiles, false);
+    else
+      wait_for_previous_kernel();
   });
 }
 }  // namespace mpsx
