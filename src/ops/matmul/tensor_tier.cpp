@@ -47,7 +47,12 @@ struct Cluster : TileShape {
 constexpr Cluster kClusters[] = {
     {{"128x128", 128, 128, 256}, 2, 2, &Tuning::matmul_cluster_128x128},
     {{"64x128", 64, 128, 128}, 4, 2, &Tuning::matmul_cluster_64x128},
+    {{"192x96", 192, 96, 384}, 1, 2, &Tuning::matmul_cluster_192x96},
 };
+// Returns how many threadgroups of the cluster can run at a time. Cores are in pairs that no other cluster can use.
+double resident_groups(const Cluster& cluster, double cores) {
+  return cluster.rows * cluster.columns > 2 ? cores * runtime::tuning().matmul_cluster_cores : cores;
+}
 
 enum Variant : size_t { kPlain, kRelaxed, kActivated, kSeveral, kVariants };
 struct Form {
@@ -112,13 +117,13 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   const bool tma_only = aligned && form.variant == kPlain && p.K > 0;
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
-  const auto consider = [&](Choice choice, double speed, bool in_clusters) {
+  const auto consider = [&](Choice choice, double speed, const Cluster* in_clusters) {
     const TileShape& tile = choice.tile;
     const double groups = double(choice.threadgroups) * double(args.batch);
     for (uint32_t splits = 1; splits <= kMaxSplits; ++splits) {
       if (splits > 1 && (groups * (splits - 1) >= kMaxWaves * cores || p.K < splits * min_k)) break;
       // A threadgroup of a cluster has a core to itself, so nothing overlaps the start of the next one.
-      if (in_clusters && groups * splits > cores * tuned.matmul_cluster_cores) break;
+      if (in_clusters && groups * splits > resident_groups(*in_clusters, cores)) break;
       const uint32_t k = splits == 1 ? p.K : uint32_t(ceil_div(ceil_div(p.K, splits), kAlignment) * kAlignment);
       if (in_clusters && k < tuned.matmul_cluster_k) break;
       double time = std::ceil(groups * splits / cores) * tile.M * tile.N * (k + tuned.matmul_tile_ends) / speed;
@@ -137,11 +142,11 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
     // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of GPT-2
     // (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
     if (p.has_c && tile.threads > 256) continue;
-    consider(single_tile(p, i, form, tma_only), speed, false);
+    consider(single_tile(p, i, form, tma_only), speed, nullptr);
   }
   for (size_t i = 0; i < std::size(kClusters) && tma_only; ++i) {
     const double speed = tuned.*kClusters[i].speed;
-    if (speed > 0 && cluster_kernels(i, form).has(tag)) consider(cluster(p, i, form), speed, true);
+    if (speed > 0 && cluster_kernels(i, form).has(tag)) consider(cluster(p, i, form), speed, &kClusters[i]);
   }
   if (best && best->split.splits == 0) best->split.splits = 1;  // K = 0
   return best;

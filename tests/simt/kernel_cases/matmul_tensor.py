@@ -14,7 +14,8 @@ NAME, CLUSTERS = "tensor tier", "tensor tier, clusters"
 TILES = [(256, 192), (192, 256), (128, 256), (128, 192), (128, 128), (64, 128), (64, 64)]
 ANY_TYPE = [(128, 128), (64, 64)]  # tiles for TF32 and for fused activations, in every type
 FLOAT_TILES = [(128, 128), (128, 64), (64, 64)]
-CLUSTER_SHAPES = [(264, 136, 72), (200, 200, 72)]  # on eight cores, for blocks of 2 x 2 and of 4 x 2 tiles
+# On eight cores, for blocks of 2 x 2, 4 x 2, and 1 x 2 tiles.
+CLUSTER_SHAPES = [(264, 136, 72), (200, 200, 72), (328, 360, 72)]
 SEVERAL = [(128, 256), (128, 192), (128, 128)]  # one threadgroup computes several of these tiles, in 16 bits
 TRANSPOSITIONS = [(False, False), (False, True), (True, False), (True, True)]
 

@@ -56,8 +56,8 @@ MPSX_FN void wait_for_previous_kernel() { __asm__ volatile("mpsx.wait_for_previo
 MPSX_FN void let_next_kernel_start() { __asm__ volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 // Whether the kernel has a threadgroup for each multiprocessor.
 MPSX_FN bool fills_gpu() {
-  const unsigned long rows = (unsigned long)unsigned(__nvvm_read_ptx_sreg_nctaid_y()) *
-                             unsigned(__nvvm_read_ptx_sreg_nctaid_z());
+  const unsigned long rows =
+      (unsigned long)unsigned(__nvvm_read_ptx_sreg_nctaid_y()) * unsigned(__nvvm_read_ptx_sreg_nctaid_z());
   return rows * unsigned(__nvvm_read_ptx_sreg_nctaid_x()) >= unsigned(__nvvm_read_ptx_sreg_nsmid());
 }
 
@@ -118,10 +118,13 @@ template <int PENDING>
 MPSX_FN void wgmma_wait() {
   __asm__ volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-// Returns a matrix descriptor for data with the 128-byte swizzle. Offsets are in bytes (PTX ISA, "Matrix Descriptor").
-MPSX_FN unsigned long matrix_descriptor(unsigned address, unsigned leading_offset, unsigned stride_offset) {
+// Swizzles, numbered as in matrix descriptors.
+enum class swizzle_mode { bytes128 = 1, bytes64 = 2 };
+// Returns a matrix descriptor. Offsets are in bytes (PTX ISA, "Matrix Descriptor").
+MPSX_FN unsigned long matrix_descriptor(unsigned address, unsigned leading_offset, unsigned stride_offset,
+                                        swizzle_mode swizzle = swizzle_mode::bytes128) {
   return (unsigned long)((address & 0x3ffff) >> 4) | (unsigned long)(leading_offset >> 4) << 16 |
-         (unsigned long)(stride_offset >> 4) << 32 | 1ul << 62;
+         (unsigned long)(stride_offset >> 4) << 32 | (unsigned long)swizzle << 62;
 }
 #endif
 }  // namespace mpsx

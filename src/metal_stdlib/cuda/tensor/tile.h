@@ -1,24 +1,29 @@
-// Tiles of 16-bit operands in shared memory, with the 128-byte swizzle that wgmma expects (PTX ISA, "Shared Memory
-// Matrix Layout"): 16-byte chunk c of row r is stored at chunk c ^ (r % 8).
+// Tiles of 16-bit operands in shared memory, with a swizzle that wgmma expects (PTX ISA, "Shared Memory Matrix
+// Layout"). In rows of 128 bytes, 16-byte chunk c of row r is stored at chunk c ^ (r % 8), and in rows of 64 bytes, at
+// chunk c ^ (r / 2 % 4).
 #pragma once
 
 namespace mpsx {
-// A tile with W rows of A (or columns of B) and 64 steps of k, loaded from device memory. Each row of the tile has 64
-// elements along the operand's contiguous dimension. If K_MAJOR, this dimension is k, and the tile has W rows.
-// Otherwise, the tile consists of W / 64 boxes with 64 rows each, one for every step of k.
+// A tile with W rows of A (or columns of B) and 64 steps of k, loaded from device memory. Each row of the tile has
+// kRowElements elements along the operand's contiguous dimension. If K_MAJOR, this dimension is k, and the tile has W
+// rows. Otherwise, the tile consists of boxes with 64 rows each, one for every step of k.
 template <class T, int W, bool K_MAJOR, int THREADS>
 struct operand_tile {
-  static constexpr int kWidth = (W + 63) / 64 * 64;  // W rounded up to complete boxes
-  static constexpr int kBoxes = K_MAJOR ? 1 : kWidth / 64, kRows = K_MAJOR ? W : 64;
-  static constexpr unsigned kBytes = unsigned(kBoxes * kRows) * 128;
+  static constexpr int kRowElements = K_MAJOR || W % 64 == 0 ? 64 : 32, kRowChunks = kRowElements / 8;
+  static constexpr int kBoxes = K_MAJOR ? 1 : W / kRowElements, kRows = K_MAJOR ? W : 64;
+  static_assert(K_MAJOR || kBoxes * kRowElements == W, "complete boxes");
+  static constexpr unsigned kRowBytes = unsigned(kRowElements) * 2, kBoxBytes = unsigned(kRows) * kRowBytes,
+                            kBytes = unsigned(kBoxes) * kBoxBytes;
   // Added to a matrix descriptor, this advances it by 16 steps of k.
-  static constexpr unsigned long kNextK = K_MAJOR ? 2 : 128;
+  static constexpr unsigned long kNextK = K_MAJOR ? 2 : kRowBytes;
+  static constexpr swizzle_mode kSwizzle = kRowBytes == 128 ? swizzle_mode::bytes128 : swizzle_mode::bytes64;
 
   // Returns a matrix descriptor that starts at row (or column) `at` of the tile. `at` must be a multiple of 8 if
-  // K_MAJOR, and of 64 otherwise.
+  // K_MAJOR, and of kRowElements otherwise.
   static MPSX_FN unsigned long descriptor(unsigned tile, int at) {
-    return K_MAJOR ? matrix_descriptor(tile + unsigned(at) * 128, 16, 1024)
-                   : matrix_descriptor(tile + unsigned(at) / 64 * 8192, 8192, 1024);
+    return K_MAJOR ? matrix_descriptor(tile + unsigned(at) * 128, 16, 1024, kSwizzle)
+                   : matrix_descriptor(tile + unsigned(at) / unsigned(kRowElements) * kBoxBytes, kBoxBytes,
+                                       8 * kRowBytes, kSwizzle);
   }
 
   template <class X>
@@ -27,7 +32,8 @@ struct operand_tile {
             map_type_of<T>,
             {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
             (unsigned long)(source.get_stride(1)) * sizeof(T),
-            {64, unsigned(kRows)}};
+            {unsigned(kRowElements), unsigned(kRows)},
+            kSwizzle};
   }
   // Loads the tile that starts at step k and at a row of A (or a column of B). `rest` has load_box()'s other arguments:
   // the mbarrier, and before it the matrix of a batch, or after it the receivers.
@@ -37,7 +43,8 @@ struct operand_tile {
       load_box(tile, map, k, row, rest...);
     } else {
 #pragma unroll
-      for (int b = 0; b < kBoxes; ++b) load_box(tile + unsigned(b) * 8192, map, row + b * 64, k, rest...);
+      for (int b = 0; b < kBoxes; ++b)
+        load_box(tile + unsigned(b) * kBoxBytes, map, row + b * kRowElements, k, rest...);
     }
   }
 
@@ -56,30 +63,31 @@ struct operand_tile {
     // Loads part `index` as operand_tile::load() loads the tile.
     template <class... Rest>
     static MPSX_FN void load(unsigned tile, const void* map, int row, int k, int index, Rest... rest) {
-      operand_tile::load(tile + unsigned(index * kRows) * 128, map, K_MAJOR ? row + index * kRows : row,
+      operand_tile::load(tile + unsigned(index * kRows) * kRowBytes, map, K_MAJOR ? row + index * kRows : row,
                          K_MAJOR ? k : k + index * kRows, rest...);
     }
   };
 
   // The functions below load a tile from a tensor with any alignment. First, copy_rows() copies the aligned 16-byte
-  // chunks that contain a row of 64 elements, at most nine, to a 144-byte row in `raw` memory. Then, shift_rows() moves
-  // the elements to the tile. Each thread processes chunk thread % 8 of kCopies rows, which are kStep rows apart.
-  static constexpr unsigned kRawRow = 144, kRawBytes = unsigned(kBoxes * kRows) * kRawRow;
-  static constexpr int kStep = THREADS / 8, kTotalRows = kBoxes * kRows, kCopies = (kTotalRows + kStep - 1) / kStep;
+  // chunks that contain a row of the tile, at most kRowChunks + 1, to a row in `raw` memory. Then, shift_rows() moves
+  // the elements to the tile. Each thread processes the same chunk of kCopies rows, which are kStep rows apart.
+  static constexpr unsigned kRawRow = kRowBytes + 16, kRawBytes = unsigned(kBoxes * kRows) * kRawRow;
+  static constexpr int kStep = THREADS / kRowChunks, kTotalRows = kBoxes * kRows,
+                       kCopies = (kTotalRows + kStep - 1) / kStep;
   static_assert(kStep % 8 == 0, "all chunks of a thread have the same swizzle");
 
   // Returns the address of row r of the tile that starts at step k. Sets `count` to the number of elements from there
   // to the end of the tensor's row, or to 0 for a row outside the tensor.
   template <class X>
   static MPSX_FN unsigned long row_address(const X& source, int r, int k, int& count) {
-    const int x = K_MAJOR ? k : r / 64 * 64, y = K_MAJOR ? r : k + r % 64;
+    const int x = K_MAJOR ? k : r / 64 * kRowElements, y = K_MAJOR ? r : k + r % 64;
     count = y < int(source.get_extent(1)) ? int(source.get_extent(0)) - x : 0;
     return (unsigned long)(source.mpsx_data() + long(x) * long(source.get_stride(0)) +
                            long(y) * long(source.get_stride(1)));
   }
   template <class X>
   static MPSX_FN void copy_rows(const X& source, bool contiguous, unsigned raw, int k, int thread) {
-    const int chunk = thread % 8, first = thread / 8;
+    const int chunk = thread % kRowChunks, first = thread / kRowChunks;
 #pragma unroll 4  // full unrolling would double the kernel's compile time
     for (int i = 0; i < kCopies; ++i) {
       const int r = first + i * kStep;
@@ -94,7 +102,7 @@ struct operand_tile {
       const unsigned long from = (row & ~15ul) + unsigned(chunk) * 16;
       const long left = long(row) + long(count) * 2 - long(from);
       copy_async(to, (const void*)from, unsigned(left < 0 || count <= 0 ? 0 : left < 16 ? left : 16));
-      if (chunk == 7)
+      if (chunk == kRowChunks - 1)
         copy_async(to + 16, (const void*)(from + 16),
                    unsigned(left < 16 || count <= 0 ? 0
                             : left < 32             ? left - 16
@@ -103,8 +111,9 @@ struct operand_tile {
   }
   template <class X>
   static MPSX_FN void shift_rows(const X& source, bool contiguous, unsigned raw, unsigned tile, int thread) {
-    const int chunk = thread % 8, first = thread / 8;
-    const unsigned to = tile + unsigned(first) * 128 + unsigned((chunk ^ (first & 7)) << 4);
+    const int chunk = thread % kRowChunks, first = thread / kRowChunks;
+    const int swizzled = chunk ^ (kRowChunks == 8 ? first & 7 : first >> 1 & 3);
+    const unsigned to = tile + unsigned(first) * kRowBytes + unsigned(swizzled << 4);
 #pragma unroll 4
     for (int i = 0; i < kCopies; ++i) {
       const int r = first + i * kStep;
@@ -119,7 +128,7 @@ struct operand_tile {
                      e = by8 ? y.z : y.x, f = by8 ? y.w : y.y;
       const unsigned r0 = by4 ? b : a, r1 = by4 ? c : b, r2 = by4 ? d : c, r3 = by4 ? e : d, r4 = by4 ? f : e;
       const unsigned bits = (offset & 2u) * 8;
-      store_shared(to + unsigned(i * kStep) * 128,
+      store_shared(to + unsigned(i * kStep) * kRowBytes,
                    word4{funnel(r0, r1, bits), funnel(r1, r2, bits), funnel(r2, r3, bits), funnel(r3, r4, bits)});
     }
   }

@@ -16,6 +16,7 @@ struct matrix_map {
   unsigned extent[2];
   unsigned long stride;
   unsigned box[2];
+  swizzle_mode swizzle = swizzle_mode::bytes128;
 };
 
 #define MPSX_REPLACE(FIELD, BITS, CONSTRAINT, VALUE, TEXT)                                                      \
@@ -32,7 +33,7 @@ struct batch_map : matrix_map {
 };
 
 // Builds a tensor map in shared memory at `memory` (128 bytes, 128-byte aligned). All lanes of a warp must call this.
-// Loads through the map use the 128-byte swizzle and return zeros for elements outside the extents.
+// Loads through the map return zeros for elements outside the extents.
 MPSX_FN void build_map(unsigned memory, const matrix_map& map) {
   const unsigned lane = unsigned(__nvvm_read_ptx_sreg_tid_x()) & 31u;
   store_shared(memory + lane * 4, 0u);
@@ -52,7 +53,8 @@ MPSX_FN void build_map(unsigned memory, const matrix_map& map) {
     if (map.type == map_type::float32) MPSX_REPLACE_CONSTANT("elemtype", "7");
     if (map.type == map_type::bfloat16) MPSX_REPLACE_CONSTANT("elemtype", "10");
     MPSX_REPLACE_CONSTANT("interleave_layout", "0");
-    MPSX_REPLACE_CONSTANT("swizzle_mode", "3");
+    if (map.swizzle == swizzle_mode::bytes64) MPSX_REPLACE_CONSTANT("swizzle_mode", "2");
+    if (map.swizzle == swizzle_mode::bytes128) MPSX_REPLACE_CONSTANT("swizzle_mode", "3");
     MPSX_REPLACE_CONSTANT("fill_mode", "0");
   }
   __nvvm_bar_warp_sync(~0u);

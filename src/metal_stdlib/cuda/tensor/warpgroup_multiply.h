@@ -118,8 +118,8 @@ struct warpgroup_multiplier {
     walk.next();
   }
 
-  // Writes the tensor maps of A, in warp 0, and of B, in warp 1, and initializes the mbarriers in warp 2. Then waits for
-  // the previous kernel. Returns the warp's map in warps 0 and 1. Sets `slot` to where it is.
+  // Writes the tensor maps of A, in warp 0, and of B, in warp 1, and initializes the mbarriers in warp 2. Then waits
+  // for the previous kernel. Returns the warp's map in warps 0 and 1. Sets `slot` to where it is.
   template <class Map, class Init>
   static MPSX_FN const char* open_maps(unsigned memory, int thread, const Map& left, const Map& right, unsigned& slot,
                                        Init init_barriers) {
