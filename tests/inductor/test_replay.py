@@ -199,13 +199,14 @@ def test_compiled_optimizer(counts: Counts) -> None:
     parameters, twins = ([x.clone().requires_grad_() for x in itertools.islice(inputs(6, 5), 3)] for _ in range(2))
     found, expected = (torch.optim.AdamW(p, lr=0.1, capturable=True, foreach=True) for p in (parameters, twins))
     step = torch.compile(found.step, mode="reduce-overhead")
+    rounding = 0 if torch.__version__ >= "2.13" else 1e-6  # before 2.13, Dynamo computes lerp without fma
     for gradients in itertools.islice(inputs(3, 6, 5), 6):
         for p, q, gradient in zip(parameters, twins, gradients, strict=True):
             p.grad, q.grad = gradient.clone(), gradient.clone()
         step()
         expected.step()
         for p, q in zip(parameters, twins, strict=True):
-            assert torch.equal(p, q)
+            torch.testing.assert_close(p, q, rtol=rounding, atol=rounding)
     assert counts.replayed >= 3
 
 
