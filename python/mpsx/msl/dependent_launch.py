@@ -3,7 +3,8 @@
 Every kernel waits for the previous one with `griddepcontrol.wait` (src/driver/cuda/dependent_launch.h). A tensor
 operation first initializes barriers and writes tensor maps, which needs no memory of the previous kernel. Where it is
 done, metal_stdlib/cuda/tensor/ptx.h emits the pseudo-instruction `mpsx.wait_for_previous_kernel`. It becomes the
-kernel's wait if no instruction before it can access device memory. Otherwise, the kernel waits at its start."""
+kernel's wait if no instruction before it can access device memory. Otherwise, the kernel waits at its start, and so it
+does if the operation is in a function that is not inlined."""
 
 import re
 
@@ -12,7 +13,8 @@ WAIT = "\tgriddepcontrol.wait;\n"
 MARK_LINE = re.compile(rf"\t{re.escape(MARK)};\n")
 RETURN = re.compile(r"^(\t(?:@!?%\w+\s+)?(?:ret|exit);)", re.M)
 LABEL = re.compile(r"^(\$?\w+):$")
-INSTRUCTION = re.compile(r"^(?:@(?P<negated>!?)%\w+\s+)?(?P<name>[\w.:]+)\s*(?P<operands>.*);$")
+DIRECTIVE = re.compile(r"^\.[^;]*;?$")
+INSTRUCTION = re.compile(r"^(?:@(?P<negated>!?)%\w+\s+)?(?P<name>[\w.:]+)\s*(?P<operands>[^;]*);$")
 # State spaces that no other kernel can access, or that no kernel writes.
 PRIVATE = re.compile(r"(?!.*\.global\b).*\.(?:param|shared|local|const)\b")
 ACCESS = re.compile(r"(?:ld|ldu|st|atom|red|cp|prefetch|prefetchu|tex|tld4|suld|sust|sured|wmma|tensormap\.cp)[._]")
@@ -23,12 +25,16 @@ SLOT_ACCESS = ("atom.acquire.gpu.global.or.b32", "tensormap.cp_fenceproxy.")
 
 def place_wait(entry):
     """Return the PTX of an entry point for sm_90 or later, with an instruction that waits for the previous kernel."""
-    without = MARK_LINE.sub("", entry)
+    without = without_marks(entry)
     body = without.index("\n{\n") + 3
     if without == entry or accesses_memory_before_mark(entry[entry.index("\n{\n") + 3:]):
         return without[:body] + WAIT + without[body:]
     # A thread that returns early must wait too.
     return RETURN.sub(WAIT + r"\1", MARK_LINE.sub(lambda _: WAIT, entry)).replace(WAIT + WAIT, WAIT)
+
+
+def without_marks(text):
+    return MARK_LINE.sub("", text)
 
 
 def accesses_memory_before_mark(body):
@@ -44,12 +50,12 @@ def accesses_memory_before_mark(body):
         while at < len(lines) and at not in seen:
             seen.add(at)
             line, at = lines[at], at + 1
-            if not line or line[0] in "{}." or LABEL.match(line):
+            if line in ("", "{", "}") or LABEL.match(line) or DIRECTIVE.match(line):
                 continue
             m = INSTRUCTION.match(line)
             name = m["name"] if m else ""
             if not m or name.startswith(("call", "brx")):
-                return True  # not followed
+                return True  # not followed, or several instructions in a line
             if ACCESS.match(name) and not PRIVATE.match(name) and not name.startswith(SLOT_ACCESS):
                 return True
             if name.startswith("bra"):

@@ -27,7 +27,7 @@ import zlib
 from pathlib import Path
 
 from .codegen.cuda import DESCRIPTION
-from .dependent_launch import place_wait
+from .dependent_launch import place_wait, without_marks
 from .source import MslError
 from .tensor_cores import lower_matmuls
 
@@ -127,7 +127,7 @@ def unit(description, text, level=9):
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
     common, entries = split_entries(LIMIT.sub("", text))
     staging = Staging(text)
-    parts, lines = [lower_matmuls(staging.lower(common)).encode()], []
+    parts, lines = [lower_matmuls(without_marks(staging.lower(common))).encode()], []
     at, is_hopper = len(parts[0]), target_of(text) == "sm_90a"
     for kernel in description["kernels"]:
         symbol = kernel["symbol"]

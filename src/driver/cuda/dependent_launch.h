@@ -2,7 +2,7 @@
 // wait for it. This hides the time to launch a kernel, and whatever the kernel does before it waits.
 //
 // A kernel can start early when all threadgroups of the previous one have either ended or allowed it, which tensor
-// operations do (let_next_kernel_start() in metal_stdlib/cuda/tensor/tma.h).
+// operations do (let_next_kernel_start() in metal_stdlib/cuda/tensor/ptx.h).
 //
 // Every kernel must wait. Otherwise, it could complete before the previous kernel, and the next one would wait for
 // neither. ("CUDA C++ Programming Guide", Programmatic Dependent Launch and Synchronization.)

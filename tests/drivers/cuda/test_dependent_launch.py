@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from mpsx.msl.dependent_launch import WAIT, place_wait
+from mpsx.msl.ptx import unit
 
 MARK = "mpsx.wait_for_previous_kernel;"
 HEAD = ".visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n"
@@ -49,6 +52,9 @@ def test_waits_after_the_preparation(preparation: str) -> None:
     "prefetch.global.L2 [%rd1];",
     "call.uni f, ();",
     "brx.idx %r1, targets;",
+    "mov.u32 %r1, 0; ld.global.b32 %r1, [%rd1];",
+    "{ ld.global.b32 %r1, [%rd1]; }",
+    ".reg .b32 r; ld.global.b32 r, [%rd1];",
 ])  # fmt: skip
 def test_waits_at_the_start_if_device_memory_may_be_accessed(access: str) -> None:
     assert placed(access, MARK, "ret;") == [wait, access, "ret;"]
@@ -78,3 +84,12 @@ def test_does_not_follow_ambiguous_labels() -> None:
 def test_waits_before_every_return() -> None:
     lines = ["@%p1 bra $L1;", MARK, "@%p2 ret;", "$L1:", "ret;"]
     assert placed(*lines) == ["@%p1 bra $L1;", wait, "@%p2 ret;", "$L1:", wait, "ret;"]
+
+
+def test_waits_at_the_start_if_the_mark_is_in_a_function() -> None:
+    function = f".func f()\n{{\n\t{MARK}\n\tret;\n}}\n"
+    entry = ".visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n\tcall.uni f, ();\n\tret;\n}\n"
+    description = {"kernels": [{"name": "k", "symbol": "k", "buffers": [], "threadgroups": []}]}
+    _, packed = unit(description, f".version 8.3\n.target sm_90a\n.address_size 64\n{function}{entry}")
+    text = zlib.decompress(packed).decode()
+    assert MARK not in text and text.count(wait) == 1 and f"{{\n\t{wait}\n\tcall.uni" in text

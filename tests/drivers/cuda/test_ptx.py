@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mpsx.msl.compiler import find_compiler, writes_ptx
+from mpsx.msl.dependent_launch import place_wait
 from mpsx.msl.ptx import nvidia_program, pack_files, unpack
 from mpsx.msl.translate import translate
 
@@ -81,6 +82,8 @@ def test_assembles(library: Path, tmp_path: Path) -> None:
     """Assemble the kernels one by one, as the NVIDIA driver does."""
     for i, (name, text) in enumerate(unpack(str(library))):
         assert not assemble(text, tmp_path / f"{i}.ptx"), name
+        waiting = place_wait(text.replace(".target sm_80", ".target sm_90"))  # as src/driver/cuda/dependent_launch.cpp
+        assert not assemble(waiting, tmp_path / f"{i}_waiting.ptx"), name
 
 
 @pytest.mark.sweep
