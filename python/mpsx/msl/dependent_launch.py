@@ -18,16 +18,17 @@ INSTRUCTION = re.compile(r"^(?:@(?P<negated>!?)%\w+\s+)?(?P<name>[\w.:]+)\s*(?P<
 # State spaces that no other kernel can access, or that no kernel writes.
 PRIVATE = re.compile(r"(?!.*\.global\b).*\.(?:param|shared|local|const)\b")
 ACCESS = re.compile(r"(?:ld|ldu|st|atom|red|cp|prefetch|prefetchu|tex|tld4|suld|sust|sured|wmma|tensormap\.cp)[._]")
-# The accesses of metal_stdlib/cuda/tensor/tma.h to the slots for tensor maps, which running threadgroups do not share.
-# Kernels cannot contain these instructions otherwise: Metal's atomics are relaxed.
+# A threadgroup claims a slot of device memory for its tensor maps and writes to it (metal_stdlib/cuda/tensor/tma.h).
+# This needs no wait, because no other running threadgroup uses the slot. Nothing else emits these instructions: Metal's
+# atomics are relaxed.
 SLOT_ACCESS = ("atom.acquire.gpu.global.or.b32", "tensormap.cp_fenceproxy.")
 
 
 def place_wait(entry):
     """Return the PTX of an entry point for sm_90 or later, with an instruction that waits for the previous kernel."""
     without = without_marks(entry)
-    body = without.index("\n{\n") + 3
-    if without == entry or accesses_memory_before_mark(entry[entry.index("\n{\n") + 3:]):
+    body = entry.index("\n{\n") + 3
+    if without == entry or accesses_memory_before_mark(entry[body:]):
         return without[:body] + WAIT + without[body:]
     # A thread that returns early must wait too.
     return RETURN.sub(WAIT + r"\1", MARK_LINE.sub(lambda _: WAIT, entry)).replace(WAIT + WAIT, WAIT)

@@ -118,8 +118,8 @@ struct warpgroup_multiplier {
     walk.next();
   }
 
-  // Writes the tensor maps of A, in warp 0, and of B, in warp 1, and initializes the mbarriers in warp 2. Then waits
-  // for the previous kernel. Returns the warp's map in warps 0 and 1. Sets `slot` to where it is.
+  // Prepares loading with TMA, then waits for the previous kernel. Warp 0 writes the tensor map of A, and warp 1 that
+  // of B. Each of them gets the address of its map, and the map's slot in `slot`. Warp 2 initializes the mbarriers.
   template <class Map, class Init>
   static MPSX_FN const char* open_maps(unsigned memory, int thread, const Map& left, const Map& right, unsigned& slot,
                                        Init init_barriers) {
