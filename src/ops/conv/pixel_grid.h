@@ -22,6 +22,7 @@ using ConvAxes = std::array<ConvAxis, 3>;
 // Several rows of taps whose channels are combined into one pixel. `padding`, `stride` and `dilation` apply to rows.
 struct ConvFold {
   int64_t taps = 1, padding = 0, stride = 1, dilation = 0;
+  bool operator==(const ConvFold&) const = default;
 };
 
 // The dimensions of a packed copy. Along the first two dimensions, rows are split into planes by their index modulo the
@@ -33,6 +34,7 @@ struct PixelGrid {
   int64_t plane;     // pixels per plane
   ConvFold fold;
 
+  bool operator==(const PixelGrid&) const = default;
   int64_t row_pixels() const { return pitch[2] * stride[2]; }
   int64_t planes() const { return stride[0] * stride[1]; }
   int64_t pixels() const { return planes() * plane; }
@@ -102,6 +104,26 @@ inline bool has_grid_pixels(const Tensor& t, const PixelGrid& grid) {
          t.size(2) == grid.pitch[0] && t.size(3) == grid.pitch[1] && t.size(4) == grid.row_pixels() &&
          t.stride(3) == t.size(4) * t.stride(4) && t.stride(2) == t.size(3) * t.stride(3);
 }
+
+// A tensor, and its packed copy, which is undefined if none was made.
+struct PackedPixels {
+  Tensor source, pixels;
+  PixelGrid grid{};
+
+  // Returns the copy if it has this grid, or else an undefined tensor.
+  Tensor with_grid(const PixelGrid& wanted) const { return grid == wanted ? pixels : Tensor(); }
+  // Returns the part of the copy that starts with the first pixel after the padding, if it has the layout of `wanted`,
+  // a grid without padding at the start of its rows, or else an undefined tensor.
+  Tensor without_padding(const PixelGrid& wanted, int64_t count) const {
+    bool same = pixels.defined() && grid.planes() == 1 && grid.stride[2] == 1 && grid.fold.taps == 1 &&
+                grid.images == wanted.images && grid.padded_channels == wanted.padded_channels;
+    for (int d = 0; d < 3; ++d) same = same && grid.pitch[d] == wanted.pitch[d];
+    if (!same) return Tensor();
+    const int64_t first = grid.offset(grid.padding[0], grid.padding[1], grid.padding[2]), width = grid.padded_channels;
+    if (first + count > grid.pixels()) return Tensor();
+    return pixels.as_strided({count, width}, {width, 1}, pixels.storage_offset() + first * width);
+  }
+};
 
 // Returns the largest number of adjacent pixels (4, 2 or 1) such that vectors of them fill the rows of a tensor.
 inline int64_t pixels_per_vector(const Tensor& t) {

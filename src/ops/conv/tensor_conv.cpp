@@ -122,7 +122,8 @@ bool uses_tensor_convolution(const Tensor& t) {
 }
 
 bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, const Tensor& weight_given,
-                        const Tensor& bias, const ConvWindow& window, int64_t groups, bool backward) {
+                        const Tensor& bias, const ConvWindow& window, int64_t groups, bool backward,
+                        PackedPixels& packed) {
   const Tensor out = with_three_dims(out_given), weight = with_three_dims(weight_given);
   Tensor source = with_three_dims(source_given);
   if (source.numel() == 0 || out.numel() > std::numeric_limits<int32_t>::max()) return false;
@@ -154,11 +155,10 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
            copy_time(weights * 2 * size);
   });
   const int64_t outputs = grouped.group_outputs, channels = grouped.group_channels;
-  const bool uses_columns = backward && w.stride[0] * w.stride[1] * w.stride[2] > 1;
-  const double simdgroup = uses_columns ? simdgroup_columns_time(macs, outputs, channels, spatial_size(weight), size)
-                                        : simdgroup_time(macs, outputs, channels, size);
+  const double simdgroup = simdgroup_time(macs, outputs, channels, w, backward, size);
   if (!plan || !steps_are_rows(*plan) || (!forced && plan->time > simdgroup)) return false;
   const Tensor pixels = pack_pixels(source, plan->grid, grouped.matrices);
+  if (grouped.matrices == 1) packed = {source_given, pixels, plan->grid};
   if (!complete && bias.defined())
     out.copy_(bias.view({1, -1, 1, 1, 1}).expand_as(out));
   else if (!complete)
@@ -171,7 +171,7 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
 }
 
 bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given, const Tensor& grad_given,
-                            const ConvWindow& window, int64_t groups) {
+                            const ConvWindow& window, int64_t groups, const PackedPixels& packed) {
   const Tensor out = with_three_dims(out_given), grad = with_three_dims(grad_given);
   ConvWindow w = window;
   const Tensor source = subsample(with_three_dims(source_given), w);
@@ -185,9 +185,21 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
       launch_pointwise_weight(out.view({O, -1}), source, grad))
     return true;
   const int64_t vec = vector_elements(grad), padded = int64_t(ceil_div(O, vec)) * vec;
+  // The output gradient of every window, or zero for windows that start in the padding.
+  const auto window_grid = [&](const PixelGrid& grid) {
+    PixelGrid windows{grid.images, O, padded, {}, {1, 1, 1}, {grid.pitch[0], grid.pitch[1], grid.pitch[2]}, 0, {}};
+    windows.plane = grid.images * grid.pitch[0] * grid.pitch[1] * grid.pitch[2];
+    return windows;
+  };
+  const auto packed_windows = [&](const Plan& p) {
+    return packed.source.is_same(grad_given) && matrices == 1
+               ? packed.without_padding(window_grid(p.grid), p.grid.windows(p.axes[0]))
+               : Tensor();
+  };
   const auto plan = choose_plan(source, grouped.channels(), {forward_axes(w)}, [&](const Plan& p) {
     const auto windows = double(p.grid.windows(p.axes[0]));
-    return copy_time((double(grad.numel()) + double(matrices) * windows * double(padded)) * size) +
+    const double copied = double(grad.numel()) + double(matrices) * windows * double(padded);
+    return (packed_windows(p).defined() ? 0 : copy_time(copied * size)) +
            weight_gradient_time(O, p.steps[0].K, windows, double(matrices) * double(p.steps[0].offsets.size()), size);
   });
   if (!plan || (!forced && plan->time > simdgroup_weight_time(macs, grouped.group_outputs, grouped.group_channels,
@@ -195,10 +207,10 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
     return false;
   const PixelGrid& grid = plan->grid;
   const Steps& steps = plan->steps[0];
-  // The output gradient of every window, or zero for windows that start in the padding.
-  PixelGrid windows{grid.images, O, padded, {}, {1, 1, 1}, {grid.pitch[0], grid.pitch[1], grid.pitch[2]}, 0, {}};
-  windows.plane = grid.images * grid.pitch[0] * grid.pitch[1] * grid.pitch[2];
-  const Tensor pixels = pack_pixels(source, grid, matrices), dy = pack_pixels(grad, windows, matrices);
+  const PixelGrid windows = window_grid(grid);
+  Tensor pixels = packed.source.is_same(source_given) ? packed.with_grid(grid) : Tensor(), dy = packed_windows(*plan);
+  if (!pixels.defined()) pixels = pack_pixels(source, grid, matrices);
+  if (!dy.defined()) dy = pack_pixels(grad, windows, matrices);
   if (groups == 1 && out.numel() == O * steps.K && steps.K == out.size(1)) {  // a single tap
     const int64_t P = grid.windows(plan->axes[0]);
     gemm(out.view({O, -1}), dy.as_strided({O, P}, {1, padded}),

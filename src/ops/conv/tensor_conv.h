@@ -1,7 +1,7 @@
 // Convolutions on the tensor tier, as GEMMs in metal/conv/conv_gemm_tensor.metal or in matmul.
 #pragma once
 
-#include "ops/conv/layout.h"
+#include "ops/conv/pixel_grid.h"
 
 namespace mpsx::ops {
 
@@ -11,11 +11,11 @@ bool uses_tensor_convolution(const Tensor& t);
 
 // Compute a convolution (its input gradient if `backward` is true), or its weight gradient. `window` slides over
 // `source`. If the tensor tier does not support the operands or would be slower, they launch nothing and
-// return false.
+// return false. The first stores the packed copy of its source in `packed`, so that the second can read it, too.
 bool tensor_convolution(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias,
-                        const ConvWindow& window, int64_t groups, bool backward);
+                        const ConvWindow& window, int64_t groups, bool backward, PackedPixels& packed);
 bool tensor_weight_gradient(const Tensor& out, const Tensor& source, const Tensor& grad, const ConvWindow& window,
-                            int64_t groups);
+                            int64_t groups, const PackedPixels& packed);
 
 // Makes the channels of an output gradient contiguous if both gradients of a convolution with one tap would do so.
 Tensor pack_shared_gradient(const Tensor& grad);

@@ -148,7 +148,7 @@ inline double padded_macs(double macs, int64_t outputs, int64_t channels, double
   const double vec = 16 / element_size, rows = std::max(double(outputs), double(kTile64));
   return macs * std::ceil(double(channels) / vec) * vec / double(channels) * rows / double(outputs);
 }
-inline double simdgroup_time(double macs, int64_t outputs, int64_t channels, double element_size) {
+inline double simdgroup_gemm_time(double macs, int64_t outputs, int64_t channels, double element_size) {
   const Tuning& tuned = runtime::tuning();
   const double rate = element_size == 4 ? tuned.conv_simdgroup_rate_f32 : tuned.conv_simdgroup_rate_16bit;
   return 10 + padded_macs(macs, outputs, channels, element_size) / (rate * conv_cores());
@@ -158,7 +158,15 @@ inline double simdgroup_time(double macs, int64_t outputs, int64_t channels, dou
 // H100 and an H200.
 inline double simdgroup_columns_time(double macs, int64_t outputs, int64_t channels, int64_t taps,
                                      double element_size) {
-  return simdgroup_time(macs, outputs * taps, channels, element_size) + copy_time(3 * 8 * macs / double(channels));
+  return simdgroup_gemm_time(macs, outputs * taps, channels, element_size) + copy_time(3 * 8 * macs / double(channels));
+}
+// Returns how long a convolution takes, or a transposed convolution if `backward` is true, with these outputs and
+// channels per group.
+inline double simdgroup_time(double macs, int64_t outputs, int64_t channels, const ConvWindow& w, bool backward,
+                             double element_size) {
+  if (!backward || w.stride[0] * w.stride[1] * w.stride[2] == 1)
+    return simdgroup_gemm_time(macs, outputs, channels, element_size);
+  return simdgroup_columns_time(macs, outputs, channels, volume(w.taps), element_size);
 }
 // A weight gradient also loads the output gradient's positions.
 inline double simdgroup_weight_time(double macs, int64_t outputs, int64_t channels, double positions,
