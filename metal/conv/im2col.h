@@ -1,7 +1,7 @@
 // Operand loaders for implicit GEMM. They read im2col(source) without storing it.
 #pragma once
 
-#include "conv/params.h"
+#include "conv/divide.h"
 #include "lib/gemm.h"
 
 // Returns the source index that output `position` reads at `tap` along one dimension, or -1 if it is out of range.
@@ -16,7 +16,6 @@ inline int source_index(uint position, uint tap, uint d, thread const ConvWindow
   return index >= 0 && index < int(w.source[d]) ? index : -1;
 }
 
-inline uint divide(uint n, FastDivmod by) { return (mulhi(n, by.multiplier) + n) >> by.shift; }
 // An overload that divides by the stride with by_stride.
 template <bool BACKWARD>
 inline int source_index(uint position, uint tap, uint d, constant ConvParams& p) {

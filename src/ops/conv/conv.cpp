@@ -10,6 +10,7 @@
 #include "conv/params.h"
 #include "ops/conv/col2im.h"
 #include "ops/conv/implicit_gemm.h"
+#include "ops/conv/narrow.h"
 #include "ops/conv/tensor_conv.h"
 #include "ops/gemm.h"
 #include "ops/operator.h"
@@ -93,11 +94,20 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
              const OptionalTensor& bias, const Geometry& g, bool backward, PackedPixels& packed) {
   const auto empty = [&](at::MemoryFormat as) { return at::empty(size, source_given.options().memory_format(as)); };
   const bool use_gemm = !prefers_direct(g.groups, std::max(size[1], source_given.size(1)) / g.groups);
-  if (use_gemm && uses_tensor_convolution(source_given)) {
+  if (const bool is_narrow = g.groups == 1 && size[1] <= kMaxNarrowOutputs;
+      use_gemm && (is_narrow || uses_tensor_convolution(source_given))) {
     const Tensor out = empty(format), b = bias && bias->defined() ? bias->contiguous() : Tensor();
+    if (out.numel() == 0) return out;
     const ConvWindow window = window_of(source_given, out.sizes(), weight_given, g);
-    if (out.numel() == 0 || tensor_convolution(out, source_given, weight_given, b, window, g.groups, backward, packed))
+    const auto narrow = is_narrow ? plan_narrow(out, source_given, weight_given, window, backward) : std::nullopt;
+    const double limit = narrow ? narrow->time : std::numeric_limits<double>::infinity();
+    if (uses_tensor_convolution(source_given) &&
+        tensor_convolution(out, source_given, weight_given, b, window, g.groups, backward, limit, packed))
       return out;
+    if (narrow && narrow->time < narrow->gemm_time) {
+      launch_narrow(*narrow, out, source_given, weight_given, b);
+      return out;
+    }
   }
   const bool use_col2im =
       use_gemm && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });

@@ -122,7 +122,7 @@ bool uses_tensor_convolution(const Tensor& t) {
 }
 
 bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, const Tensor& weight_given,
-                        const Tensor& bias, const ConvWindow& window, int64_t groups, bool backward,
+                        const Tensor& bias, const ConvWindow& window, int64_t groups, bool backward, double limit,
                         PackedPixels& packed) {
   const Tensor out = with_three_dims(out_given), weight = with_three_dims(weight_given);
   Tensor source = with_three_dims(source_given);
@@ -156,7 +156,7 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   });
   const int64_t outputs = grouped.group_outputs, channels = grouped.group_channels;
   const double simdgroup = simdgroup_time(macs, outputs, channels, w, backward, size);
-  if (!plan || !steps_are_rows(*plan) || (!forced && plan->time > simdgroup)) return false;
+  if (!plan || !steps_are_rows(*plan) || (!forced && plan->time > std::min(simdgroup, limit))) return false;
   const Tensor pixels = pack_pixels(source, plan->grid, grouped.matrices);
   if (grouped.matrices == 1) packed = {source_given, pixels, plan->grid};
   if (!complete && bias.defined())

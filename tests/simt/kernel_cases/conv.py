@@ -31,6 +31,11 @@ def many_channels(
 
 
 def cases() -> Iterator[Case]:
+    for outputs in range(1, 5):
+        x = values(1, 2, 5, 20, low=-0.5, high=0.5)
+        weight = values(2, outputs, 3, 3, low=-0.5, high=0.5, seed=1)
+        g, bias = values(1, outputs, 20, 40, seed=2), values(outputs, seed=3)
+        yield case(f"transposed convolution to {outputs} channels", convolution, x, weight, bias, g, True, 1)
     for dtype in FLOAT:
         for groups, channels in ((1, 10), (10, 10)):
             for transposed in (False, True):
