@@ -8,6 +8,7 @@ SCRIPT = """
 import torch.nn as nn
 
 import mpsx
+from mpsx.inductor import batching
 
 def launches(function, *arguments):
     with mpsx.profiler.launch_log() as log:
@@ -46,7 +47,26 @@ torch.manual_seed(0)
 counters = [torch.tensor(i, device="mpsx") for i in range(30)]
 matrices = [torch.randn(8, 8).to("mpsx") for _ in range(3)]
 columns = [torch.randn(40, 64).to("mpsx") for _ in range(3)]
-print(compare(count, *counters), compare(sums, *columns), compare(chain, *matrices), compare(updates, *matrices))
+# Under autocast, the conversions of weights, and of their gradients, are one kernel each, although they are not small.
+batching.MAX_ELEMENTS = 64
+layers = nn.Sequential(*[nn.Linear(16, 16, bias=False) for _ in range(5)]).to("mpsx")
+compiled, x = torch.compile(layers), torch.randn(4, 16, device="mpsx")
+
+def step():
+    with torch.autocast("mpsx", torch.bfloat16):
+        y = compiled(x)
+    layers.zero_grad()
+    y.sum().backward()
+
+step()
+found = launches(step)
+gradients = [layer.weight.grad.clone() for layer in layers]
+compiled = layers
+step()
+for layer, gradient in zip(layers, gradients, strict=True):
+    assert torch.equal(layer.weight.grad, gradient)
+batching.MAX_ELEMENTS = 2**18
+print(found, compare(count, *counters), compare(sums, *columns), compare(chain, *matrices), compare(updates, *matrices))
 """
 
 
@@ -54,5 +74,6 @@ def test_small_kernels(simt_library: object) -> None:
     """Independent kernels of equal sizes are fused, and dependent ones run in order."""
     done = run_in_subprocess(SCRIPT, MPSX_DRIVER="simt")
     assert done.returncode == 0, done.stderr[-3000:]
-    counters, sums, *_ = map(int, done.stdout.split())
+    conversions, counters, sums, *_ = map(int, done.stdout.split())
+    assert conversions == 4  # of the input, the first weight, the weights that the backward pass reads, and gradients
     assert counters <= 3 and sums == 1  # a Metal kernel has at most 31 buffers

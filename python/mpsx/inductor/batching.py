@@ -1,7 +1,8 @@
-"""Fusion of small kernels that neither share data nor depend on each other, to launch fewer kernels.
+"""Fusion of kernels that neither share data nor depend on each other, to launch fewer kernels.
 
 Inductor fuses nodes that share data. The update of a batch counter, or the addition of a reduction's parts, takes less
-time than its launch, so such nodes become one kernel if their sizes are equal.
+time than its launch, so such nodes become one kernel if their sizes are equal. So do larger nodes that can run at any
+time, such as the conversions of weights and of their gradients under autocast.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from .lanes import runs_loops
 from .nesting import known
 
 MAX_ELEMENTS = 2**18  # that a small kernel loads
-MAX_DISTANCE = 8  # in the schedule, because users of a result wait for the others. Unlimited if there are no users
+MAX_FUSED = 2**24  # elements that a fused kernel loads, because their memory is freed later
+MAX_DISTANCE = 8  # in the schedule, because users of a result wait for the others
 MAX_KERNELS = 4  # that a node can join
 
 
@@ -42,6 +44,16 @@ def is_unused(node: BaseSchedulerNode) -> bool:
     return all(user.get_name() in {*names, "OUTPUT"} for out in node.get_outputs() for user in out.users)
 
 
+def is_saved(node: BaseSchedulerNode) -> bool:
+    """Return whether a node reads only inputs of the graph, and all its results are results of the graph."""
+    return not node.ancestors and node.get_buffer_names() <= OrderedSet(V.graph.get_output_names())
+
+
+def can_move(*nodes: BaseSchedulerNode) -> bool:
+    """Return whether all nodes can run later, or all can run earlier, without delaying others."""
+    return all(map(is_unused, nodes)) or all(map(is_saved, nodes))
+
+
 def can_join(scheduler: Scheduler, first: BaseSchedulerNode, second: BaseSchedulerNode) -> bool:
     """Return whether one kernel can compute two nodes."""
     if len(first.get_nodes()) + len(second.get_nodes()) > config.max_fusion_size:
@@ -58,26 +70,29 @@ def can_join(scheduler: Scheduler, first: BaseSchedulerNode, second: BaseSchedul
 
 
 def fuse_small(scheduler: Scheduler, nodes: Sequence[BaseSchedulerNode]) -> list[BaseSchedulerNode]:
-    """Return the nodes of a schedule after fusing small ones of equal sizes."""
+    """Return the nodes of a schedule after fusing those of equal sizes that are small or can move."""
     groups: dict[Any, list[tuple[int, BaseSchedulerNode]]] = defaultdict(list)
     for position, node in enumerate(nodes):
         size = elements(node)
-        if size is not None and size <= MAX_ELEMENTS:
-            groups[node.group].append((position, node))
+        if size is not None and (size <= MAX_ELEMENTS or can_move(node)):
+            groups[node.group, size <= MAX_ELEMENTS].append((position, node))
     fused = OrderedSet(nodes)
-    for group in groups.values():
+    for (_, is_small), group in groups.items():
         found: list[tuple[int, BaseSchedulerNode]] = []  # the latest kernels, with the position of their first node
         for position, node in group:
             for i, (start, other) in enumerate(found):
-                is_near = position - start <= MAX_DISTANCE or (is_unused(node) and is_unused(other))
-                if is_near and can_join(scheduler, other, node):
+                is_near = is_small and position - start <= MAX_DISTANCE
+                fits = (elements(other) or 0) + (elements(node) or 0) <= MAX_FUSED
+                if fits and (is_near or can_move(other, node)) and can_join(scheduler, other, node):
                     found[i] = start, scheduler.fuse_two_nodes(other, node, fused)
                     break
             else:
                 found = [*found[-MAX_KERNELS + 1 :], (position, node)]
     if len(fused) == len(nodes):
         return list(nodes)
-    return scheduler.topological_sort_schedule(sorted(fused, key=lambda node: node.min_order))
+    # At the position of its first node, a kernel without users would make the nodes that it reads from run early, too.
+    order = {node: node.max_order if is_unused(node) else node.min_order for node in fused}
+    return scheduler.topological_sort_schedule(sorted(fused, key=order.__getitem__))
 
 
 def install() -> None:
