@@ -55,9 +55,14 @@ def seeded() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Use one thread per xdist worker, because the workers already occupy every core."""
+    """Use one thread per xdist worker, because the workers already occupy every core.
+
+    Processes that tests start use several threads. They share the cores with the other workers, so OpenMP threads must
+    sleep while they wait for each other.
+    """
     if hasattr(config, "workerinput"):
         torch.set_num_threads(1)
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @pytest.fixture
