@@ -1,7 +1,7 @@
 """Run every kernel on the simt driver, and compare with wide mode and with PyTorch's CPU results.
 
-Runs the cases in tests/simt/kernel_cases with threadgroups of 32, 64, 256 and 1024 threads, using one process per size.
-The driver checks every access.
+Runs the cases in tests/simt/kernel_cases with threadgroups of 1024 threads, and those of one dtype with 32 threads. The
+sweep runs all cases with 32, 64 and 256 threads, too. The driver checks every access.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from msl.codegen.simt import CallGraph
 from msl.compiler import find_compiler, is_tensor_source
 from msl.translate import load
 from simt_library import ROOT, build_once
+from tables import TAGS
 
 HERE = Path(__file__).resolve().parent
 TENSOR_TIER = "tensor tier"  # its cases have names that begin with this
 TENSOR_KERNEL = re.compile(r"(matmul|attention|conv)\w*_tensor_|dequantize_int4_")
-# The smallest and the largest threadgroup. The sweep adds the sizes in between.
-SIZES = (32, *(pytest.param(size, marks=pytest.mark.sweep) for size in (64, 256)), 1024)
+# The largest threadgroup. The sweep adds the smaller ones.
+SIZES = (*(pytest.param(size, marks=pytest.mark.sweep) for size in (32, 64, 256)), 1024)
+DTYPE = re.compile(rf"_({'|'.join(TAGS.values())})(?=_|$)")  # in a kernel's name
 
 pytestmark = pytest.mark.usefixtures("simt_library")
 
@@ -119,26 +121,56 @@ def check_launches(found: dict, wide: dict, expected: set[str]) -> None:
     )
 
 
-@pytest.mark.parametrize("threads", SIZES)
-def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
+def run_with(threads: int, tmp_path: Path, *arguments: str) -> dict:
+    """Run the cases of all kernels but those of the tensor tier, with threadgroups of this size."""
     size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
-    found = run_cases(tmp_path / "simt.pt", "--without", TENSOR_TIER, **size)
+    found = run_cases(tmp_path / "simt.pt", "--without", TENSOR_TIER, *arguments, **size)
     # GEMMs use 128 x 128 tiles only if these fill the device, so make simt report two cores.
-    few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
+    few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", *arguments, MPSX_SIMT_CORES="2", **size)
     for part in ("results", "launched"):
         found[part] |= few_cores[part]
+    return found
+
+
+@pytest.mark.parametrize("threads", SIZES)
+def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
+    found = run_with(threads, tmp_path)
     check_launches(found, wide, {name for name in found["names"] if not TENSOR_KERNEL.match(name)})
 
 
+def test_small_threadgroups(wide: dict, tmp_path: Path) -> None:
+    """Run every kernel with 32 threads in one of its dtypes. Kernels of different dtypes are generated from one
+    function."""
+    found = run_with(32, tmp_path, "--one-type")
+    expected = {DTYPE.sub("", name) for name in found["names"] if not TENSOR_KERNEL.match(name)}
+    check_launches(found | {"launched": {DTYPE.sub("", name) for name in found["launched"]}}, wide, expected)
+
+
+def tensor_cases(path: Path, *arguments: str, **variables: str) -> dict:
+    """Run cases of the tensor tier. With one core, the tile depends only on the shape."""
+    tensor = {"MPSX_DRIVER": "simt", "MPSX_TIER": "tensor", "MPSX_SIMT_CORES": "1"} | variables
+    return run_cases(path, *arguments, **tensor)
+
+
 def test_tensor_tier(wide: dict, tmp_path: Path) -> None:
-    """Kernels of the tensor tier have fixed thread counts. With one core, the tile depends only on the shape."""
-    tensor = {"MPSX_DRIVER": "simt", "MPSX_TIER": "tensor", "MPSX_SIMT_CORES": "1"}
-    found = run_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, **tensor)
-    small = run_cases(tmp_path / "small.pt", "--only", TENSOR_TIER, MPSX_SIMT_LARGE_TILES="0", **tensor)
-    only, eight_cores = f"{TENSOR_TIER}, clusters", tensor | {"MPSX_SIMT_CORES": "8"}
-    clusters = run_cases(tmp_path / "clusters.pt", "--only", only, **eight_cores)
-    for more in (small, clusters):
+    """Kernels of the tensor tier have fixed thread counts."""
+    clusters = f"{TENSOR_TIER}, clusters"
+    found = tensor_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, "--without", clusters)
+    # Small tiles change neither attention nor what eight cores run.
+    small = tensor_cases(tmp_path / "small.pt", "--only", TENSOR_TIER, "--without", "clusters|attention",
+                         MPSX_SIMT_LARGE_TILES="0")  # fmt: skip
+    on_eight_cores = tensor_cases(tmp_path / "clusters.pt", "--only", clusters, MPSX_SIMT_CORES="8")
+    for more in (small, on_eight_cores):
         wrong = mismatches(more, wide)
         assert not wrong, wrong
         found["launched"] |= more["launched"]
     check_launches(found, wide, {name for name in found["names"] if TENSOR_KERNEL.match(name)})
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("large_tiles", ["0", "1"])
+def test_whole_tensor_tier(large_tiles: str, wide: dict, tmp_path: Path) -> None:
+    """Run all cases of the tensor tier on one core."""
+    found = tensor_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, MPSX_SIMT_LARGE_TILES=large_tiles)
+    wrong = mismatches(found, wide)
+    assert not wrong, wrong

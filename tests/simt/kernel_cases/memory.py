@@ -54,7 +54,8 @@ def sequence_cases() -> Iterator[Case]:
         yield case(f"arange {TAGS[dtype]}", lambda t: torch.arange(3, 103, 1, dtype=t.dtype, device=t.device),
                    values(1, dtype=dtype), reference="same")  # fmt: skip
     for dtype in DTYPES["INT"]:
-        yield case(f"linspace {TAGS[dtype]}", lambda t: torch.linspace(90, 5, 1100, dtype=t.dtype, device=t.device),
+        yield case(f"linspace of integers {TAGS[dtype]}",
+                   lambda t: torch.linspace(90, 5, 1100, dtype=t.dtype, device=t.device),
                    values(1, dtype=dtype), reference="same")  # fmt: skip
     for dtype in FLOAT:
         yield case(f"linspace {TAGS[dtype]}", lambda t: torch.linspace(-3, 5, 101, dtype=t.dtype, device=t.device),
