@@ -46,13 +46,16 @@ def test_tensor_tier_needs_an_m5(run: Callable[..., str]) -> None:
     """, MPSX_TIER="tensor")
 
 
+@pytest.mark.parametrize("seconds", [2, pytest.param(10, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize(("variables", "family"), [({}, "apple9"), (M5, "apple10")], ids=["M3", "M5"])
-def test_tune(run: Callable[..., str], tmp_path: Path, variables: dict[str, str], family: str) -> None:
+def test_tune(run: Callable[..., str], tmp_path: Path, variables: dict[str, str], family: str, seconds: int) -> None:
     """`python -m mpsx tune` finds no wrong kernel, and writes a file."""
-    said = run("""
+    said = run(f"""
         from mpsx import __main__ as command, _runtime
+        from mpsx.cli.tune import measure
+        measure.BUSY_ELEMENTS = 1 << 12  # the emulated GPU is slow
         print(_runtime.driver()["gpu_family"])
-        assert command.main(["tune", "--size", "tiny", "--seconds", "10"]) == 0
+        assert command.main(["tune", "--size", "tiny", "--seconds", "{seconds}"]) == 0
         assert command.main(["tune", "--size", "tiny", "--verify"]) == 0
     """, MPSX_VENDOR="off", MPSX_CACHE_DIR=str(tmp_path), MPSX_TUNING="1", **variables)  # fmt: skip
     assert said.startswith(family + "\n") and "WRONG" not in said, said

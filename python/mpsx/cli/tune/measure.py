@@ -16,6 +16,7 @@ from .cases import Case, Tensors, normal, tensors
 Launches = tuple[str, ...]
 Plan = dict[str, Launches]  # by case
 MOST_CALLS = 50  # per timing
+BUSY_ELEMENTS = 1 << 24  # an addition of this size keeps a GPU busy
 LAUNCH_SECONDS = 80e-6  # more than a call takes on the CPU: a convolution takes 40 to 70 µs
 
 
@@ -26,7 +27,7 @@ class Timer:
         """Time calls for about `seconds` at a time."""
         self.seconds = seconds
         self.start, self.end = (torch.Event("mpsx", enable_timing=True) for _ in range(2))
-        self.busy = torch.zeros(1 << 24, device="mpsx") if _runtime.driver()["asynchronous"] else None
+        self.busy = torch.zeros(BUSY_ELEMENTS, device="mpsx") if _runtime.driver()["asynchronous"] else None
         self.busy_seconds = 0.0
         if self.busy is not None:
             self.busy_seconds = min(self._elapsed(lambda: self.busy.add_(1), 8) for _ in range(3))
