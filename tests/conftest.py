@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import environment
 import pytest
@@ -63,6 +64,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         torch.set_num_threads(1)
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each xdist worker one part of the tests, so that few workers build the same module's fixtures, and let idle
+    workers steal. The default scheduler may assign the last long tests to one worker, while the others are idle."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 @pytest.fixture
