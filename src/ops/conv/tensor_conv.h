@@ -11,8 +11,8 @@ bool uses_tensor_convolution(const Tensor& t);
 
 // Compute a convolution (its input gradient if `backward` is true), or its weight gradient. `window` slides over
 // `source`. If the tensor tier does not support the operands or would be slower, they launch nothing and
-// return false. The first stores the packed copy of its source in `packed`, so that the second can read it, too. It
-// also returns false if it would take longer than `limit` microseconds.
+// return false. The first also returns false if it would take longer than `limit` microseconds. It stores the packed
+// copy of its source in `packed`, so that the second can read it, too.
 bool tensor_convolution(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias,
                         const ConvWindow& window, int64_t groups, bool backward, double limit, PackedPixels& packed);
 bool tensor_weight_gradient(const Tensor& out, const Tensor& source, const Tensor& grad, const ConvWindow& window,
