@@ -22,7 +22,7 @@ METAL_FUNC void load_column(thread float* values, device const float* column, in
   }
 }
 
-// Copies the taps of `count` slices to threadgroup memory. Taps of a column are adjacent.
+// Copies the weights of `count` slices to threadgroup memory, column by column.
 template <uint OUTPUTS>
 METAL_FUNC void load_taps(threadgroup float4* to, device const float* weight, uint first_slice, uint count,
                           constant ConvNarrowPart& part, constant ConvNarrowParams& p, GroupThread g) {

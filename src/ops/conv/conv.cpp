@@ -92,12 +92,12 @@ void check_sizes(const Tensor& t, int64_t columns) {
 // convolution instead, which is the input gradient of the convolution.
 Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
              const OptionalTensor& bias, const Geometry& g, bool backward, PackedPixels& packed) {
-  const auto empty = [&](at::MemoryFormat as) { return at::empty(size, source_given.options().memory_format(as)); };
+  const Tensor out = at::empty(size, source_given.options().memory_format(format));
+  if (out.numel() == 0) return out;
+  const Tensor b = bias && bias->defined() ? bias->contiguous() : Tensor();
   const bool use_gemm = !prefers_direct(g.groups, std::max(size[1], source_given.size(1)) / g.groups);
-  if (const bool is_narrow = g.groups == 1 && size[1] <= kMaxNarrowOutputs;
+  if (const bool is_narrow = has_narrow_kernel(source_given, size[1], g.groups);
       use_gemm && (is_narrow || uses_tensor_convolution(source_given))) {
-    const Tensor out = empty(format), b = bias && bias->defined() ? bias->contiguous() : Tensor();
-    if (out.numel() == 0) return out;
     const ConvWindow window = window_of(source_given, out.sizes(), weight_given, g);
     const auto narrow = is_narrow ? plan_narrow(out, source_given, weight_given, window, backward) : std::nullopt;
     const double limit = narrow ? narrow->time : std::numeric_limits<double>::infinity();
@@ -113,12 +113,8 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
       use_gemm && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
   // The direct and col2im kernels write contiguous rows.
   if (format != at::MemoryFormat::Contiguous && (!use_gemm || use_col2im)) {
-    const Tensor result =
-        apply(size, at::MemoryFormat::Contiguous, source_given, weight_given, bias, g, backward, packed);
-    return empty(format).copy_(result);
+    return out.copy_(apply(size, at::MemoryFormat::Contiguous, source_given, weight_given, bias, g, backward, packed));
   }
-  const Tensor out = empty(format);
-  if (out.numel() == 0) return out;
   const Tensor source = use_gemm ? source_given : contiguous_rows(source_given, weight_given);
   const int64_t M = out.size(1) / g.groups, channels = source.size(1) / g.groups;
   // Do not use the weight's strides, because a dimension of size 1 may have any stride.
@@ -136,8 +132,7 @@ Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_giv
   p.N = uint32_t(out.size(0)) * positions;
   set_positions(p);
   p.K = uint32_t(channels * taps);
-  p.has_bias = bias && bias->defined();
-  const Tensor b = p.has_bias ? bias->contiguous() : Tensor();
+  p.has_bias = b.defined();
   if (use_col2im) {
     launch_col2im(out, source, weight_given, b, p, uint32_t(g.groups));
     return out;

@@ -31,18 +31,20 @@ inline double narrow_time(double threads, double outputs, double blocks, double 
   return std::max(threads * kNarrowRows * outputs * taps / (kRate * conv_cores()), blocks * kBlock);
 }
 
-// Returns a plan if the kernels support the convolution. `weight` is [O, C, ...], or [C, O, ...] if `backward` is true.
+// Returns whether the kernels support the operands of a convolution. Loads coalesce only along contiguous rows, and the
+// kernels have no overlay for CPUs.
+inline bool has_narrow_kernel(const Tensor& source, int64_t outputs, int64_t groups) {
+  return groups == 1 && outputs <= kMaxNarrowOutputs && source.scalar_type() == at::kFloat && source.numel() > 0 &&
+         source.stride(-1) == 1 && runtime::elements_per_thread(kNarrowRows, 0) > 0;
+}
+
+// Returns a plan if the kernels also support the window. `weight` is [O, C, ...], or [C, O, ...] if `backward` is true.
 inline std::optional<NarrowPlan> plan_narrow(const Tensor& out_given, const Tensor& source_given,
                                              const Tensor& weight_given, const ConvWindow& w, bool backward) {
   const Tensor out = with_three_dims(out_given), source = with_three_dims(source_given);
   const Tensor weight = with_three_dims(weight_given);
-  // Loads coalesce only along contiguous rows, and the kernels have no overlay for CPUs.
-  if (out.scalar_type() != at::kFloat || runtime::elements_per_thread(kNarrowRows, 0) == 0 ||
-      out.size(1) > kMaxNarrowOutputs || out.numel() == 0 || source.numel() == 0 || source.stride(4) != 1)
-    return std::nullopt;
   NarrowPlan plan;
-  const std::vector<ConvPart> parts = backward ? backward_parts(out, w, plan.complete)
-                                               : std::vector<ConvPart>{{forward_axes(w), out, {0, 0, 0}, {1, 1, 1}}};
+  const std::vector<ConvPart> parts = conv_parts(out, w, backward, plan.complete);
   if (parts.empty() || parts.size() > kMaxNarrowParts) return std::nullopt;
   ConvNarrowParams& p = plan.params;
   p.part_count = uint32_t(parts.size());
@@ -99,10 +101,7 @@ inline void launch_narrow(const NarrowPlan& plan, const Tensor& out_given, const
   const Tensor out = with_three_dims(out_given);
   ConvNarrowParams p = plan.params;
   p.has_bias = bias.defined();
-  if (!plan.complete && bias.defined())
-    out.copy_(bias.view({1, -1, 1, 1, 1}).expand_as(out));
-  else if (!plan.complete)
-    out.zero_();
+  if (!plan.complete) fill_with_bias(out, bias);
   Launch l(kernels[out.size(1) - 1].get(tag_of(out)));
   l.outputs(out).inputs(source, weight).pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
   l.groups({p.part_count * plan.groups, plan.planes, uint32_t(out.size(0))}, kNarrowThreads, true);

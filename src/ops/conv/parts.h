@@ -85,4 +85,20 @@ inline std::vector<ConvPart> backward_parts(const Tensor& out, const ConvWindow&
   return parts;
 }
 
+// Returns the parts of a convolution, or of a transposed one if `backward` is true. Sets `complete` to whether all
+// outputs read some input.
+inline std::vector<ConvPart> conv_parts(const Tensor& out, const ConvWindow& w, bool backward, bool& complete) {
+  complete = true;
+  if (backward) return backward_parts(out, w, complete);
+  return {{forward_axes(w), out, {0, 0, 0}, {1, 1, 1}}};
+}
+
+// Stores the bias, or zeros if it is undefined, in all outputs of a convolution whose parts are not complete.
+inline void fill_with_bias(const Tensor& out, const Tensor& bias) {
+  if (bias.defined())
+    out.copy_(bias.view({1, -1, 1, 1, 1}).expand_as(out));
+  else
+    out.zero_();
+}
+
 }  // namespace mpsx::ops

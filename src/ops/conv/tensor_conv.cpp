@@ -135,9 +135,8 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   if (groups == 1 && is_pointwise(w) && (forced || pointwise_is_faster(out.size(1), source.size(1), out.numel())) &&
       launch_pointwise(out, source, matrix_of(weight, backward), bias))
     return true;
-  bool complete = true;
-  const std::vector<ConvPart> parts =
-      backward ? backward_parts(out, w, complete) : std::vector<ConvPart>{{forward_axes(w), out, {0, 0, 0}, {1, 1, 1}}};
+  bool complete;
+  const std::vector<ConvPart> parts = conv_parts(out, w, backward, complete);
   if (parts.empty()) return false;
   const GroupedWeight grouped = group_weight(weight, groups, backward);
   std::vector<ConvAxes> axes;
@@ -159,10 +158,7 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   if (!plan || !steps_are_rows(*plan) || (!forced && plan->time > std::min(simdgroup, limit))) return false;
   const Tensor pixels = pack_pixels(source, plan->grid, grouped.matrices);
   if (grouped.matrices == 1) packed = {source_given, pixels, plan->grid};
-  if (!complete && bias.defined())
-    out.copy_(bias.view({1, -1, 1, 1, 1}).expand_as(out));
-  else if (!complete)
-    out.zero_();
+  if (!complete) fill_with_bias(out, bias);
   PartLauncher launcher(out, pixels, bias, grouped, *plan);
   for (int64_t matrix = 0; matrix < grouped.matrices; ++matrix)
     for (size_t i = 0; i < parts.size(); ++i) launcher.add(parts[i], i, matrix);

@@ -118,8 +118,9 @@ struct warpgroup_multiplier {
     walk.next();
   }
 
-  // Prepares loading with TMA, then waits for the previous kernel. Warp 0 writes the tensor map of A, and warp 1 that
-  // of B. Each of them gets the address of its map, and the map's slot in `slot`. Warp 2 initializes the mbarriers.
+  // Prepares loading with TMA, then waits for the previous kernel. Warp 0 writes the tensor map of A, warp 1
+  // writes that of B, and warp 2 initializes the mbarriers. In warps 0 and 1, returns the map and sets `slot` to the
+  // slot that contains it.
   template <class Map, class Init>
   static MPSX_FN const char* open_maps(unsigned memory, int thread, const Map& left, const Map& right, unsigned& slot,
                                        Init init_barriers) {
