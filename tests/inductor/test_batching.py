@@ -47,7 +47,7 @@ torch.manual_seed(0)
 counters = [torch.tensor(i, device="mpsx") for i in range(30)]
 matrices = [torch.randn(8, 8).to("mpsx") for _ in range(3)]
 columns = [torch.randn(40, 64).to("mpsx") for _ in range(3)]
-# Under autocast, the conversions of weights, and of their gradients, are one kernel each, although they are not small.
+# Under autocast, one kernel converts all weights that are saved, and one converts all gradients, whatever their size.
 batching.MAX_ELEMENTS = 64
 layers = nn.Sequential(*[nn.Linear(16, 16, bias=False) for _ in range(5)]).to("mpsx")
 compiled, x = torch.compile(layers), torch.randn(4, 16, device="mpsx")

@@ -16,15 +16,16 @@ import mpsx
 
 DRIVER = mpsx.driver()["name"]
 # The host driver has no tensor tier, so use simt.
-TENSORS = {"MPSX_DRIVER": "simt" if DRIVER == "host" else DRIVER, "MPSX_TIER": "tensor"}
+WITH_SIMD_GROUPS = {"MPSX_DRIVER": "simt" if DRIVER == "host" else DRIVER}
+TENSORS = WITH_SIMD_GROUPS | {"MPSX_TIER": "tensor"}
 if DRIVER == "metal":
     TENSORS["MPSX_EMULATION_FAIL"] = "m5:0:1000000"  # the emulated Metal acts as an M5 with macOS 26.2
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 20))]
 
 
-def run_script(script: Path, seed: int) -> None:
-    """Run a script that calls main(), on the tensor tier."""
-    done = subprocess.run([sys.executable, str(script), str(seed)], env=os.environ | TENSORS, capture_output=True,
+def run_script(script: Path, seed: int, variables: dict[str, str] = TENSORS) -> None:
+    """Run a script that calls main(), on the tensor tier unless the environment variables say otherwise."""
+    done = subprocess.run([sys.executable, str(script), str(seed)], env=os.environ | variables, capture_output=True,
                           text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 

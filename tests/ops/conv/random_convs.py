@@ -50,6 +50,23 @@ def check_infinity(case: tuple, dtype: torch.dtype, position: int) -> None:
         assert not got.isnan().any()
 
 
+def check_in_random_layout(case: tuple, dtype: torch.dtype, choice: random.Random) -> str:
+    """Check a convolution and its gradients in a random layout. Return a description."""
+    _, _, channels, out_channels, size, *_ = case
+    layouts = ["contiguous", "slice"]
+    if len(size) in LAST and min(channels, out_channels) > 1:  # with one channel, both formats have the same strides
+        layouts.append("channels_last")
+    layout = choice.choice(layouts)
+    bias = choice.random() < 0.5
+    text = f"{case} {dtype} {layout} bias={bias}"
+    try:
+        check(case, dtype, layout, bias)
+        check_infinity(case, dtype, choice.choice([0, -1, choice.randrange(1 << 20)]))
+    except Exception as error:
+        raise AssertionError(text) from error
+    return text
+
+
 def prefer_random_tiles(choice: random.Random) -> None:
     """Make some tile sizes of GEMMs look a hundred times slower, because small convolutions use only small tiles."""
     speeds = [name for name in _runtime.tuning("") if re.fullmatch(r"(conv|matmul)_\d+x\d+_(16bit|f32)", name)]
@@ -83,19 +100,7 @@ def compare(choice: random.Random) -> str:
         channels = choice.choice([1, 3, 8, 16, 20, 20 if dims == 3 else 64])
         out_channels = choice.choice([1, 5, 16, 24, 24 if dims == 3 else 70])
     case = (transposed, choice.randint(1, 3), channels, out_channels, size, kernel, stride, padding, dilation, groups)
-    dtype = choice.choice(FLOAT)
-    layouts = ["contiguous", "slice"]
-    if dims in LAST and min(channels, out_channels) > 1:  # with one channel, both formats have the same strides
-        layouts.append("channels_last")
-    layout = choice.choice(layouts)
-    bias = choice.random() < 0.5
-    text = f"{case} {dtype} {layout} bias={bias}"
-    try:
-        check(case, dtype, layout, bias)
-        check_infinity(case, dtype, choice.choice([0, -1, choice.randrange(1 << 20)]))
-    except Exception as error:
-        raise AssertionError(text) from error
-    return text
+    return check_in_random_layout(case, choice.choice(FLOAT), choice)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
 import torch
-from random_convs import check_infinity
+from random_convs import check_in_random_layout
 from tensor_tier import main
-from test_conv import LAST, check
 
 
 def compare(choice: random.Random) -> str:
@@ -29,17 +28,7 @@ def compare(choice: random.Random) -> str:
     if choice.random() < 0.3:  # the input gradient has few channels
         few, channels = channels, few
     case = (transposed, choice.randint(1, 3), channels, few, size, kernel, stride, padding, dilation, 1)
-    layouts = ["contiguous", "slice"]
-    if dims in LAST and min(channels, few) > 1:  # with one channel, both formats have the same strides
-        layouts.append("channels_last")
-    layout, bias = choice.choice(layouts), choice.random() < 0.5
-    text = f"{case} {layout} bias={bias}"
-    try:
-        check(case, torch.float32, layout, bias)
-        check_infinity(case, torch.float32, choice.choice([0, -1, choice.randrange(1 << 20)]))
-    except Exception as error:
-        raise AssertionError(text) from error
-    return text
+    return check_in_random_layout(case, torch.float32, choice)
 
 
 if __name__ == "__main__":

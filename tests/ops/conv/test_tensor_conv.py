@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from tensor_tier import DRIVER, SEEDS, run_script
 
+pytestmark = pytest.mark.skipif(DRIVER == "metal", reason="Metal uses matmul2d fragments for convolutions")
+
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.skipif(DRIVER == "metal", reason="Metal uses matmul2d fragments for convolutions")
 def test_random_convolutions(seed: int) -> None:
     """With random shapes, strides, layouts and types, forward and backward are as accurate as on the CPU."""
     run_script(Path(__file__).with_name("random_convs.py"), seed)
 
 
-@pytest.mark.skipif(DRIVER == "metal", reason="Metal uses matmul2d fragments for convolutions")
 def test_gradients_share_a_packed_copy() -> None:
     run_script(Path(__file__).with_name("packed_copies.py"), 0)
