@@ -28,7 +28,7 @@ inline bool is_column_dense(const ConvAxis& y) {
 // on an H200.
 inline double narrow_time(double threads, double outputs, double blocks, double taps) {
   constexpr double kRate = 0.065e6, kBlock = 0.6;  // multiply-adds per core and microsecond; latency of a block's loads
-  return std::max(threads * kNarrowRows * outputs * taps / (kRate * conv_cores()), blocks * kBlock);
+  return std::max(threads * double(kNarrowRows) * outputs * taps / (kRate * conv_cores()), blocks * kBlock);
 }
 
 // Returns whether the kernels support the operands of a convolution. Loads coalesce only along contiguous rows, and the
