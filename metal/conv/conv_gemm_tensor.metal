@@ -4,6 +4,7 @@
 // start stride * C elements apart. The windows of all outputs therefore form a matrix with overlapping rows, and the
 // convolution is the sum of one GEMM per kernel row, each at a different offset. Adjacent rows and adjacent images
 // share their padding. Matrix rows that start in the padding produce results that are not stored.
+#include "conv/gemm_tiles.h"
 #include "conv/tile_epilogue.h"
 #include "lib/instantiate.h"
 #include "lib/multiply_steps.h"
@@ -46,13 +47,15 @@ kernel void conv_gemm_tensor(device T* out [[buffer(0)]], device T* left [[buffe
   for (ushort i = 0; i < sum.get_capacity(); ++i) sum[i] = 0.0f;
   const ConvSteps steps = {p, part, tile, first, last};
   MPSX_MULTIPLY_STEPS(multiply, A, B, steps, sum);
-  const ConvTensorEpilogue<T, GROUPED> epilogue = {out + part.out,
-                                                   A.data,
-                                                   B.data,
-                                                   bias + part.first_channel,
-                                                   partials + (p.has_partials ? ulong(group.z) * p.M * p.N : 0),
-                                                   p,
-                                                   part};
+  const ConvTensorEpilogue<T, GROUPED, GridPixels> epilogue = {
+      out + part.out,
+      A.data,
+      B.data,
+      bias + part.first_channel,
+      partials + (p.has_partials ? ulong(group.z) * p.M * p.N : 0),
+      p,
+      part,
+      {p.output.grid}};
   epilogue.store(sum, tile);
 }
 
@@ -275,28 +278,18 @@ kernel void conv_pack_vectors_tensor(device T* out [[buffer(0)]], device const T
       inside ? *(device const uint4*)data : uint4(0);
 }
 
-typedef TensorTile<256, 128, 8, false> Tile256x128;
-typedef TensorTile<128, 256, 8, false> Tile128x256;
-typedef TensorTile<128, 128, 8, false> Tile128x128;
-typedef TensorTile<64, 128, 4, false> Tile64x128;
-typedef TensorTile<128, 64, 4, false> Tile128x64;
-typedef TensorTile<128, 64, 8, false> Tile128x64f32;  // float32 needs one SIMD group per 16 rows
-
-#define MPSX_CONV_TENSOR_16_BIT(T, TAG)                                                  \
-  MPSX_KERNEL("conv_gemm_tensor_256x128_" #TAG, conv_gemm_tensor<T, Tile256x128, false>) \
-  MPSX_KERNEL("conv_gemm_tensor_128x256_" #TAG, conv_gemm_tensor<T, Tile128x256, false>) \
-  MPSX_KERNEL("conv_gemm_tensor_128x64_" #TAG, conv_gemm_tensor<T, Tile128x64, false>)   \
-  MPSX_KERNEL("conv_gemm_tensor_grouped_" #TAG, conv_gemm_tensor<T, Tile128x64, true>)
-#define MPSX_CONV_TENSOR(T, TAG, ...)                                                    \
-  MPSX_KERNEL("conv_gemm_tensor_128x128_" #TAG, conv_gemm_tensor<T, Tile128x128, false>) \
-  MPSX_KERNEL("conv_gemm_tensor_64x128_" #TAG, conv_gemm_tensor<T, Tile64x128, false>)   \
-  MPSX_KERNEL("conv_pack_tensor_" #TAG, conv_pack_tensor<T>)                             \
-  MPSX_KERNEL("conv_pack_weight_tensor_" #TAG, conv_pack_weight_tensor<T>)               \
-  MPSX_KERNEL("conv_pack_rows2_tensor_" #TAG, conv_pack_rows_tensor<T, 2>)               \
-  MPSX_KERNEL("conv_pack_rows4_tensor_" #TAG, conv_pack_rows_tensor<T, 4>)               \
-  MPSX_KERNEL("conv_pack_vectors_tensor_" #TAG, conv_pack_vectors_tensor<T>)
-MPSX_FOR_FLOAT(MPSX_CONV_TENSOR)
-MPSX_CONV_TENSOR_16_BIT(half, f16)
-MPSX_CONV_TENSOR_16_BIT(bfloat, bf16)
-MPSX_KERNEL("conv_gemm_tensor_128x64_f32", conv_gemm_tensor<float, Tile128x64f32, false>)
+#define MPSX_CONV_GEMM(T, TAG, NAME, TILE) \
+  MPSX_KERNEL("conv_gemm_tensor_" NAME "_" #TAG, conv_gemm_tensor<T, TILE, false>)
+MPSX_CONV_TILES_16_BIT(MPSX_CONV_GEMM, half, f16)
+MPSX_CONV_TILES_16_BIT(MPSX_CONV_GEMM, bfloat, bf16)
+MPSX_CONV_TILES_F32(MPSX_CONV_GEMM)
+MPSX_KERNEL("conv_gemm_tensor_grouped_f16", conv_gemm_tensor<half, Tile128x64, true>)
+MPSX_KERNEL("conv_gemm_tensor_grouped_bf16", conv_gemm_tensor<bfloat, Tile128x64, true>)
 MPSX_KERNEL("conv_gemm_tensor_grouped_f32", conv_gemm_tensor<float, Tile128x64f32, true>)
+#define MPSX_CONV_PACK(T, TAG, ...)                                        \
+  MPSX_KERNEL("conv_pack_tensor_" #TAG, conv_pack_tensor<T>)               \
+  MPSX_KERNEL("conv_pack_weight_tensor_" #TAG, conv_pack_weight_tensor<T>) \
+  MPSX_KERNEL("conv_pack_rows2_tensor_" #TAG, conv_pack_rows_tensor<T, 2>) \
+  MPSX_KERNEL("conv_pack_rows4_tensor_" #TAG, conv_pack_rows_tensor<T, 4>) \
+  MPSX_KERNEL("conv_pack_vectors_tensor_" #TAG, conv_pack_vectors_tensor<T>)
+MPSX_FOR_FLOAT(MPSX_CONV_PACK)

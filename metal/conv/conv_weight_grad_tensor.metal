@@ -3,21 +3,11 @@
 // The gradient of a row of taps is a GEMM over all windows: the packed output gradient times the packed input, read at
 // the row's offset (conv_gemm_tensor.metal). One launch computes the GEMMs of all rows of taps and of all matrices of
 // groups. K is split, and a second launch adds the partial sums and stores them in the weight's layout.
-#include "conv/pixels.h"
+#include "conv/pixel_boxes.h"
+#include "conv/weight_grad_tiles.h"
 #include "lib/instantiate.h"
-#include "lib/tensor_gemm.h"
 #include "lib/threadgroup.h"
 #include "lib/vec.h"
-
-// Stores a tile of partial sums.
-struct ConvWeightGradPartials {
-  device float* data;
-  uint M, N;
-  template <typename Sum>
-  METAL_FUNC void store(thread Sum& sum, TileOffset tile) const {
-    sum.store(tensor(data, dextents<int, 2>(int(N), int(M)), array<int, 2>{1, int(N)}).slice(int(tile.n), int(tile.m)));
-  }
-};
 
 // Grid: (tiles x steps x matrices, 1, splits). Threadgroups of the same split read the same pixels, so they are
 // adjacent.
@@ -48,6 +38,26 @@ inline float sum_windows(device const T* grad, device const T* source, constant 
         const long row = long((image * p.grid.pitch[0] + z) * p.grid.pitch[1] + y) * long(p.grid.pitch[2]);
         for (uint x = 0; x < p.positions.size[2]; ++x)
           sum += float(grad[(row + x) * p.grad_pitch]) * float(source[(row + x) * p.source_pitch]);
+        if (is_nan(sum)) return sum;
+      }
+  return sum;
+}
+
+// Computes the gradient of one weight from tensors that are read in place, starting at the output's and the input's
+// channel. Returns early if it is NaN.
+template <typename T>
+inline float sum_outputs(device T* grad, device T* source, uint tap, constant ConvWeightGradParams& p) {
+  float sum = 0.0f;
+  for (uint image = 0; image < p.images; ++image)
+    for (uint z = 0; z < p.positions.size[0]; ++z)
+      for (uint y = 0; y < p.positions.size[1]; ++y) {
+        for (uint x = 0; x < p.positions.size[2]; ++x) {
+          const PixelIndex output = {{int(x), int(y), int(z), int(image)}};
+          device T* const from =
+              pixel_matrix(source, p.source, p.boxes, true).pixel(tap_pixel(output, tap, p.boxes), 0);
+          if (from != nullptr)
+            sum += float(*pixel_matrix(grad, p.grad, p.boxes, false).pixel(output, 0)) * float(*from);
+        }
         if (is_nan(sum)) return sum;
       }
   return sum;
@@ -88,7 +98,7 @@ inline Vec<float, V> sum_splits(device const float* from, uint count, ulong stri
 // (tiles of channels x outputs, tiles of taps).
 template <typename T, uint V>
 kernel void conv_weight_grad_reduce_tensor(device T* out [[buffer(0)]], device const float* partials [[buffer(1)]],
-                                           device const T* grad [[buffer(2)]], device const T* source [[buffer(3)]],
+                                           device T* grad [[buffer(2)]], device T* source [[buffer(3)]],
                                            constant ConvWeightGradParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float tile[kWeightTile];
@@ -125,31 +135,20 @@ kernel void conv_weight_grad_reduce_tensor(device T* out [[buffer(0)]], device c
     // Windows that compute no output have a gradient of zero. If such a window contains an infinity or a NaN, the sum
     // is NaN, so compute it again without these windows.
     if (p.has_unused_windows && is_nan(sum)) {
-      const ConvWeightColumn at = weight_column(group_channel + first_channel + channel, first_tap + t, p);
-      sum = sum_windows(
-          grad + (long(matrix) * p.grad_matrix + row),
-          source + (long(matrix) * p.source_matrix + long(p.offsets[at.step]) * long(p.padded_channels) + at.column),
-          p);
+      const uint matrix_channel = group_channel + first_channel + channel;
+      device T *const dy = grad + (long(matrix) * p.grad_matrix + row), *x = source + long(matrix) * p.source_matrix;
+      const ConvWeightColumn at = weight_column(matrix_channel, first_tap + t, p);
+      sum = p.in_place ? sum_outputs(dy, x + matrix_channel, first_tap + t, p)
+                       : sum_windows(dy, x + (long(p.offsets[at.step]) * long(p.padded_channels) + at.column), p);
     }
     out[long(channel) * p.channel_stride + long(t) * p.tap_stride] = T(sum);
   }
 }
 
-typedef TensorTile<128, 256, 8, false> Tile128x256;
-typedef TensorTile<128, 192, 8, false> Tile128x192;
-typedef TensorTile<128, 128, 8, false> Tile128x128;
-typedef TensorTile<64, 192, 4, false> Tile64x192;
-typedef TensorTile<64, 128, 4, false> Tile64x128;
-
-#define MPSX_CONV_WEIGHT_GRAD(T, TAG, ...)                                                      \
-  MPSX_KERNEL("conv_weight_grad_tensor_128x128_" #TAG, conv_weight_grad_tensor<T, Tile128x128>) \
-  MPSX_KERNEL("conv_weight_grad_tensor_64x128_" #TAG, conv_weight_grad_tensor<T, Tile64x128>)   \
-  MPSX_KERNEL("conv_weight_grad_reduce_tensor_" #TAG, conv_weight_grad_reduce_tensor<T, 1>)     \
+#define MPSX_CONV_WEIGHT_GRAD(T, TAG, NAME, TILE) \
+  MPSX_KERNEL("conv_weight_grad_tensor_" NAME "_" #TAG, conv_weight_grad_tensor<T, TILE>)
+MPSX_CONV_WEIGHT_GRAD_TILES(MPSX_CONV_WEIGHT_GRAD)
+#define MPSX_CONV_WEIGHT_GRAD_REDUCE(T, TAG, ...)                                           \
+  MPSX_KERNEL("conv_weight_grad_reduce_tensor_" #TAG, conv_weight_grad_reduce_tensor<T, 1>) \
   MPSX_KERNEL("conv_weight_grad_reduce4_tensor_" #TAG, conv_weight_grad_reduce_tensor<T, 4>)
-#define MPSX_CONV_WEIGHT_GRAD_16_BIT(T, TAG)                                                    \
-  MPSX_KERNEL("conv_weight_grad_tensor_128x256_" #TAG, conv_weight_grad_tensor<T, Tile128x256>) \
-  MPSX_KERNEL("conv_weight_grad_tensor_128x192_" #TAG, conv_weight_grad_tensor<T, Tile128x192>) \
-  MPSX_KERNEL("conv_weight_grad_tensor_64x192_" #TAG, conv_weight_grad_tensor<T, Tile64x192>)
-MPSX_FOR_FLOAT(MPSX_CONV_WEIGHT_GRAD)
-MPSX_CONV_WEIGHT_GRAD_16_BIT(half, f16)
-MPSX_CONV_WEIGHT_GRAD_16_BIT(bfloat, bf16)
+MPSX_FOR_FLOAT(MPSX_CONV_WEIGHT_GRAD_REDUCE)

@@ -59,9 +59,32 @@ struct ConvGemmParams {
   ConvGroups group;  // read by conv_gemm_tensor_grouped
 };
 
+// A channels-last tensor that GEMMs read in place. Dimensions are in the order of PixelMatrix
+// (metal/lib/multiply_pixels.h): x, y, z, images.
+struct ConvPixels {
+  int64_t stride[4];
+  uint32_t size[4], channels;
+};
+// The boxes of outputs that tile a convolution, and the pixels of the input that each tap reads: output i along a
+// dimension reads pixel i * stride + first[tap], which may be in the padding.
+struct ConvBoxes {
+  ConvGrid grid;  // indices of boxes
+  uint32_t log2_size[4], stride[4];
+  int32_t first[kMaxConvSteps][3];
+};
+
+// Parameters of conv_pixels_tensor.metal, whose steps are taps. If the rows of the weight are channels of the input,
+// not outputs, gemm.rows contains the column of each step.
+struct ConvPixelParams {
+  ConvGemmParams gemm;
+  ConvPixels source;
+  ConvBoxes boxes;
+};
+
 // Parameters of conv_weight_grad_tensor.metal. For each matrix of groups and each step, a GEMM computes
 // sums[m, n] = sum of grad[window][m] * source[window][offset + n] over all windows. A step covers the taps of a row,
-// and n is a pair of a tap and a channel.
+// and n is a pair of a tap and a channel. In place, all taps are one step, and the windows are the outputs of all
+// boxes.
 struct ConvWeightGradParams {
   int64_t grad_matrix, grad_pitch, source_matrix, source_pitch;  // strides between matrices and windows, in elements
   uint32_t offsets[kMaxConvSteps];                               // of the steps, in pixels
@@ -78,6 +101,10 @@ struct ConvWeightGradParams {
   uint32_t images;
   ConvSize positions;
   ConvGrid grid;
+  // The tensors that are read in place.
+  uint32_t in_place;
+  ConvPixels grad, source;
+  ConvBoxes boxes;
 };
 
 // Where a step's taps start in the weight, and where its rows start in the copy.

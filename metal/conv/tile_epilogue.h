@@ -1,4 +1,4 @@
-// Stores the tiles that conv_gemm_tensor.metal computes.
+// Stores the tiles that conv_gemm_tensor.metal and conv_pixels_tensor.metal compute.
 #pragma once
 
 #include "conv/pixels.h"
@@ -11,9 +11,15 @@ struct AddBias {
   float apply(uint, uint channel, float x) const { return x + float(bias[min(channel, last)]); }
 };
 
+// The pixels of a grid in row-major order.
+struct GridPixels {
+  ConvGrid grid;
+  METAL_FUNC ConvPixel pixel(uint row) const { return pixel_of(row, grid); }
+};
+
 // Stores a tile's elements at their pixels, or the tile's partial sums if the steps are split. GROUPED: the matrix
-// combines several groups of channels (ConvGroups).
-template <typename T, bool GROUPED>
+// combines several groups of channels (ConvGroups). `rows` says which pixel each row computes.
+template <typename T, bool GROUPED, typename Rows>
 struct ConvTensorEpilogue {
   device T* out;
   device const T* left;
@@ -22,11 +28,12 @@ struct ConvTensorEpilogue {
   device float* partials;
   constant ConvGemmParams& p;
   constant ConvGemmPart& part;
+  Rows rows;
 
   enum : uint { kNotStored = 0xffffffff };
   // Returns the offset in `out` of the pixel that a row computes, or kNotStored if that pixel is padding.
   METAL_FUNC uint offset_of(uint row, uint channel, ConvOutput output, ConvSize positions, uint channels) const {
-    const ConvPixel pixel = pixel_of(row, output.grid);  // past the last image in the last tile
+    const ConvPixel pixel = rows.pixel(row);  // past the last image in the last tile
     const bool inside = pixel.image < output.images && pixel.index[0] < positions.size[0] &&
                         pixel.index[1] < positions.size[1] && pixel.index[2] < positions.size[2] && channel < channels;
     const uint offset = pixel.image * output.image_stride + pixel.index[0] * output.stride[0] +

@@ -31,6 +31,21 @@ METAL_FUNC auto step_operand(StepMatrix<T> matrix, int row, int column, uint wid
                 array<int, 2>{1, int(matrix.pitch)});
 }
 
+// The transpose of such a matrix: `rows` steps of K, with `width` contiguous elements each. For operands of `multiply`
+// that are not transposed.
+template <typename T>
+struct StepColumns {
+  device T* data;
+  long pitch;
+  uint width, rows;
+};
+template <typename T>
+METAL_FUNC auto step_operand(StepColumns<T> matrix, int row, int column, uint) {
+  return tensor(matrix.data + (column * matrix.pitch + row),
+                dextents<int, 2>(int(matrix.width) - row, int(matrix.rows) - column),
+                array<int, 2>{1, int(matrix.pitch)});
+}
+
 template <typename Multiply, typename T, typename Steps, typename Sums>
 METAL_FUNC void multiply_steps_in_turn(thread Multiply& multiply, StepMatrix<T> left, StepMatrix<T> right,
                                        thread const Steps& steps, thread Sums& sums) {

@@ -37,13 +37,24 @@ inline bool fits(const PixelGrid& grid, const Steps& steps) {
          steps.offsets.size() <= kMaxConvSteps;
 }
 
-// How to compute a convolution: how its input is packed, and which GEMMs read the packed input. `time` is an estimate
-// for packing and GEMMs, in microseconds.
+// How to compute a convolution: how its input is packed, and which GEMMs read the packed input. If `in_place` is true,
+// they read the input itself, whose pixels are not those of the grid. `time` is an estimate for packing and GEMMs, in
+// microseconds.
 struct Plan {
   PixelGrid grid;
   std::vector<ConvAxes> axes;
   std::vector<Steps> steps;
   double time = 0;
+  bool in_place = false;
+
+  // Returns the outputs of all parts if the plan is in place.
+  std::optional<BoxedOutputs> boxed() const {
+    if (!in_place) return std::nullopt;
+    BoxedOutputs outputs{{0, 0, 0, grid.images}, {grid.stride[2], grid.stride[1], grid.stride[0], 1}};
+    for (const ConvAxes& part : axes)
+      for (size_t d = 0; d < 3; ++d) outputs.size[d] = std::max(outputs.size[d], part[2 - d].positions);
+    return outputs;
+  }
 };
 
 // Returns whether all steps of all windows start where a window starts, as conv_gemm_tensor requires. With a stride and
@@ -79,13 +90,37 @@ inline std::optional<Plan> make_plan(const Tensor& source, int64_t channels, std
   return plan;
 }
 
-// Returns the faster of the plans with and without folded rows. Each of its GEMMs reads `channels` of the source.
-// `time` returns the time that they take.
+// Returns a plan for reading the source in place, if that is possible. Each step covers one tap.
+inline std::optional<Plan> make_plan_in_place(const Tensor& source, int64_t channels,
+                                              const std::vector<ConvAxes>& axes) {
+  Plan plan;
+  plan.in_place = true;
+  plan.axes = axes;
+  plan.grid.images = source.size(0);
+  plan.grid.channels = plan.grid.padded_channels = channels;
+  for (size_t d = 0; d < 3; ++d) plan.grid.stride[d] = axes.front()[d].stride;
+  constexpr int64_t kLargestStride = 8;  // of TMA
+  bool possible = has_readable_pixels(source, channels);
+  for (const ConvAxes& a : axes) {
+    const size_t taps = a[0].taps.size() * a[1].taps.size() * a[2].taps.size();
+    possible = possible && taps <= kMaxConvSteps;
+    for (const ConvAxis& axis : a) possible = possible && axis.stride <= kLargestStride;
+    plan.steps.push_back({std::vector<int64_t>(taps), channels, false});
+  }
+  if (!possible) return std::nullopt;
+  return plan;
+}
+
+// Returns the plans with and without folded rows. Each of their GEMMs reads `channels` of the source.
+inline std::vector<std::optional<Plan>> packed_plans(const Tensor& source, int64_t channels,
+                                                     const std::vector<ConvAxes>& axes) {
+  return {make_plan(source, channels, axes, false), make_plan(source, channels, axes, true)};
+}
+// Returns the fastest of the plans. `time` returns the time that a plan's GEMMs take.
 template <typename Time>
-std::optional<Plan> choose_plan(const Tensor& source, int64_t channels, const std::vector<ConvAxes>& axes, Time time) {
+std::optional<Plan> choose_plan(std::vector<std::optional<Plan>> plans, Time time) {
   std::optional<Plan> best;
-  for (const bool fold : {false, true}) {
-    std::optional<Plan> plan = make_plan(source, channels, axes, fold);
+  for (std::optional<Plan>& plan : plans) {
     if (!plan) continue;
     plan->time += time(*plan);
     if (!best || plan->time < best->time) best = std::move(plan);

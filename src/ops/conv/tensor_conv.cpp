@@ -141,11 +141,14 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   const GroupedWeight grouped = group_weight(weight, groups, backward);
   std::vector<ConvAxes> axes;
   for (const ConvPart& part : parts) axes.push_back(part.axes);
-  const auto plan = choose_plan(source, grouped.channels(), axes, [&](const Plan& p) {
+  auto plans = packed_plans(source, grouped.channels(), axes);
+  if (grouped.groups == 1) plans.push_back(make_plan_in_place(source, grouped.channels(), axes));
+  const auto plan = choose_plan(std::move(plans), [&](const Plan& p) {
     ConvWork work{0, uint64_t(grouped.outputs())};
+    work.boxed = p.boxed();
     double weights = 0;
     for (size_t i = 0; i < p.steps.size(); ++i) {
-      work.M = std::max(work.M, uint64_t(p.grid.windows(p.axes[i])));
+      if (!p.in_place) work.M = std::max(work.M, uint64_t(p.grid.windows(p.axes[i])));
       weights += double(p.steps[i].K) * double(p.steps[i].offsets.size()) * double(out.size(1));
       for (int64_t m = 0; m < grouped.matrices; ++m)
         work.add(double(p.steps[i].offsets.size()), uint64_t(p.steps[i].K), size_t(size));
@@ -155,9 +158,10 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   });
   const int64_t outputs = grouped.group_outputs, channels = grouped.group_channels;
   const double simdgroup = simdgroup_time(macs, outputs, channels, w, backward, size);
-  if (!plan || !steps_are_rows(*plan) || (!forced && plan->time > std::min(simdgroup, limit))) return false;
-  const Tensor pixels = pack_pixels(source, plan->grid, grouped.matrices);
-  if (grouped.matrices == 1) packed = {source_given, pixels, plan->grid};
+  if (!plan || (!plan->in_place && !steps_are_rows(*plan)) || (!forced && plan->time > std::min(simdgroup, limit)))
+    return false;
+  const Tensor pixels = plan->in_place ? source : pack_pixels(source, plan->grid, grouped.matrices);
+  if (!plan->in_place && grouped.matrices == 1) packed = {source_given, pixels, plan->grid};
   if (!complete) fill_with_bias(out, bias);
   PartLauncher launcher(out, pixels, bias, grouped, *plan);
   for (int64_t matrix = 0; matrix < grouped.matrices; ++matrix)
@@ -192,7 +196,16 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
                ? packed.without_padding(window_grid(p.grid), p.grid.windows(p.axes[0]))
                : Tensor();
   };
-  const auto plan = choose_plan(source, grouped.channels(), {forward_axes(w)}, [&](const Plan& p) {
+  auto plans = packed_plans(source, grouped.channels(), {forward_axes(w)});
+  if (grouped.groups == 1 && has_readable_pixels(grad, O))
+    plans.push_back(make_plan_in_place(source, grouped.channels(), {forward_axes(w)}));
+  const auto plan = choose_plan(std::move(plans), [&](const Plan& p) {
+    if (p.in_place) {
+      const int64_t columns = weight_pixel_columns(grouped.channels(), size_t(size));
+      const uint32_t pixels = weight_box_pixels(size_t(size));
+      return weight_gradient_time(O, columns * int64_t(p.steps[0].offsets.size()),
+                                  double(p.boxed()->boxes(pixels).total * pixels), double(matrices), size);
+    }
     const auto windows = double(p.grid.windows(p.axes[0]));
     const double copied = double(grad.numel()) + double(matrices) * windows * double(padded);
     return (packed_windows(p).defined() ? 0 : copy_time(copied * size)) +
@@ -201,6 +214,10 @@ bool tensor_weight_gradient(const Tensor& out_given, const Tensor& source_given,
   if (!plan || (!forced && plan->time > simdgroup_weight_time(macs, grouped.group_outputs, grouped.group_channels,
                                                               positions, size)))
     return false;
+  if (plan->in_place) {
+    launch_weight_gradient_in_place(out, grad, source, grouped, plan->axes[0], *plan->boxed());
+    return true;
+  }
   const PixelGrid& grid = plan->grid;
   const Steps& steps = plan->steps[0];
   const PixelGrid windows = window_grid(grid);

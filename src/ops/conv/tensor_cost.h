@@ -5,16 +5,18 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <string>
 
+#include "ops/conv/pixel_boxes.h"
 #include "ops/gemm.h"
 
 namespace mpsx::ops {
 
 using runtime::Tuning;
 
-// A tile size for which conv_gemm_tensor.metal has a kernel, and its speeds. `speed_f32` is null if the tile has no
-// float32 kernel.
+// A tile size for which conv_gemm_tensor.metal and conv_pixels_tensor.metal have a kernel, and its speeds. `speed_f32`
+// is null if the tile has no float32 kernel.
 struct ConvTile {
   const char* name;
   uint32_t M, N;
@@ -45,10 +47,13 @@ struct ConvTileChoice {
   size_t tile = 0;
   double time = std::numeric_limits<double>::infinity();
 };
-// Sums over the steps of one or several GEMMs of M x N, which one launch computes.
+// Sums over the steps of one or several GEMMs of M x N, which one launch computes. If `boxed` has a value, the rows are
+// these outputs, and each row of tiles is a box.
 struct ConvWork {
   uint64_t M, N, gemms = 0;
   double k_tiles = 0;  // a tile of K has 128 bytes
+  std::optional<BoxedOutputs> boxed{};
+  uint64_t rows(uint32_t tile_rows) const { return boxed ? boxed->boxes(tile_rows).total * tile_rows : M; }
   void add(double step_count, uint64_t K, size_t element_size) {
     ++gemms;
     k_tiles += step_count * double(ceil_div(K, 128 / element_size));
@@ -69,7 +74,7 @@ inline ConvTileChoice choose_conv_tile(const ConvWork& work, size_t element_size
     const double rate = tuned.conv_rate * tuned.*member, macs = double(t.M) * t.N * 128 / double(element_size);
     const double shared = element_size == 2 && t.M * t.N <= 128 * 128 ? 0.5 : 1;
     const double tile_time = work.k_tiles * macs / rate / gemms + shared * kTile;
-    const double tiles = double(tile_count(work.M, work.N, work.gemms, t.M, t.N));
+    const double tiles = double(tile_count(work.rows(t.M), work.N, work.gemms, t.M, t.N));
     const double time = kLaunch + std::ceil(tiles / conv_cores()) * tile_time;
     if (time < best.time) best = {i, time};
   }

@@ -1,4 +1,4 @@
-// Launches the kernels of metal/conv/conv_weight_grad_tensor.metal.
+// Launches the kernels of metal/conv/conv_weight_grad_tensor.metal and conv_weight_grad_pixels_tensor.metal.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -46,6 +46,24 @@ inline void reduce_weight_gradient(const Tensor& out, const Tensor& partials, co
   l.work(uint64_t(p.tile_channels) * p.tile_taps * p.splits).run();
 }
 
+// Computes the partial sums of p.matrices * p.steps GEMMs, and adds them up.
+inline void launch_weight_gemms(const Tensor& out, const Tensor& grad, const Tensor& source, ConvWeightGradParams& p) {
+  static const std::deque<KernelSet> packed = kernels_by_tile("conv_weight_grad_tensor_", kConvWeightTiles),
+                                     in_place = kernels_by_tile("conv_weight_grad_pixels_tensor_", kConvWeightTiles);
+  const uint64_t gemms = uint64_t(p.matrices) * p.steps;
+  const ConvWeightChoice choice = choose_weight_tile(p.M, p.N, gemms, p.windows, out.element_size());
+  const ConvWeightTile& tile = kConvWeightTiles[choice.tile];
+  p.splits = uint32_t(choice.splits);
+  p.windows_per_split = uint32_t(choice.windows_per_split);
+  const Tensor partials = at::empty({int64_t(p.splits * gemms), int64_t(p.M), int64_t(p.N)},
+                                    out.options().dtype(at::kFloat).memory_format(std::nullopt));
+  Launch l((p.in_place ? in_place : packed)[choice.tile].get(tag_of(grad)));
+  l.outputs(partials).inputs(grad, source).bytes(p);
+  l.groups({uint32_t(tile_count(p.M, p.N, gemms, tile.M, tile.N)), 1, p.splits}, tile.threads, true);
+  l.work(uint64_t(tile.M) * tile.N * (1 + p.windows_per_split / 16)).run();
+  reduce_weight_gradient(out, partials, grad, source, p);
+}
+
 // Computes a weight gradient from packed windows of the output gradient, and packed pixels of the input. `out` is [O,
 // C / groups, D, H, W].
 inline void launch_weight_gradient(const Tensor& out, const Tensor& grad, const Tensor& pixels,
@@ -75,20 +93,39 @@ inline void launch_weight_gradient(const Tensor& out, const Tensor& grad, const 
     p.positions.size[d] = uint32_t(axes[d].positions);
     if (axes[d].positions != grid.pitch[d]) p.has_unused_windows = 1;
   }
-  const size_t size = out.element_size();
-  const uint64_t gemms = uint64_t(p.matrices) * p.steps;
-  const ConvWeightChoice choice = choose_weight_tile(p.M, p.N, gemms, p.windows, size);
-  const ConvWeightTile& tile = kConvWeightTiles[choice.tile];
-  p.splits = uint32_t(choice.splits);
-  p.windows_per_split = uint32_t(choice.windows_per_split);
-  const Tensor partials = at::empty({int64_t(p.splits * gemms), int64_t(p.M), int64_t(p.N)},
-                                    out.options().dtype(at::kFloat).memory_format(std::nullopt));
-  static const std::deque<KernelSet> kernels = kernels_by_tile("conv_weight_grad_tensor_", kConvWeightTiles);
-  Launch l(kernels[choice.tile].get(tag_of(grad)));
-  l.outputs(partials).inputs(grad, pixels).bytes(p);
-  l.groups({uint32_t(tile_count(p.M, p.N, gemms, tile.M, tile.N)), 1, p.splits}, tile.threads, true);
-  l.work(uint64_t(tile.M) * tile.N * (1 + p.windows_per_split / 16)).run();
-  reduce_weight_gradient(out, partials, grad, pixels, p);
+  launch_weight_gemms(out, grad, pixels, p);
+}
+
+// Computes a weight gradient from channels-last tensors of shape [images, groups * channels, D, H, W].
+inline void launch_weight_gradient_in_place(const Tensor& out, const Tensor& grad, const Tensor& source,
+                                            const GroupedWeight& weight, const ConvAxes& axes,
+                                            const BoxedOutputs& outputs) {
+  const int64_t O = weight.outputs(), C = weight.channels(), columns = weight_pixel_columns(C, out.element_size());
+  const PixelBoxes boxes = outputs.boxes(weight_box_pixels(out.element_size()));
+  ConvWeightGradParams p{};
+  p.in_place = 1;
+  p.grad = pixels_of(grad, O);
+  p.source = pixels_of(source, C);
+  p.grad_matrix = O;
+  p.source_matrix = C;
+  set_boxes(p.boxes, boxes, outputs);
+  size_t tap = 0;
+  for (size_t a = 0; a < axes[0].taps.size(); ++a)
+    for (size_t b = 0; b < axes[1].taps.size(); ++b)
+      for (size_t c = 0; c < axes[2].taps.size(); ++c) set_first_pixel(p.boxes.first[tap++], axes, a, b, c);
+  p.M = uint32_t(O);
+  p.N = uint32_t(tap) * uint32_t(columns);
+  p.windows = uint32_t(boxes.total * weight_box_pixels(out.element_size()));
+  p.steps = p.fold_taps = 1;
+  p.matrices = uint32_t(weight.matrices);
+  p.padded_channels = uint32_t(columns);
+  p.channels = uint32_t(C);
+  p.row_taps = uint32_t(tap);
+  p.group_outputs = uint32_t(weight.group_outputs);
+  p.images = uint32_t(grad.size(0));
+  for (int d = 0; d < 3; ++d) p.positions.size[d] = uint32_t(axes[size_t(d)].positions);
+  p.has_unused_windows = out.element_size() == 4 || int64_t(p.windows) != grad.numel() / grad.size(1);
+  launch_weight_gemms(out, grad, source, p);
 }
 
 }  // namespace mpsx::ops

@@ -16,5 +16,6 @@ def test_random_convolutions(seed: int) -> None:
     run_script(Path(__file__).with_name("random_convs.py"), seed)
 
 
-def test_gradients_share_a_packed_copy() -> None:
+def test_packed_copies() -> None:
+    """Both gradients share a copy of the output gradient, and channels-last tensors are read in place."""
     run_script(Path(__file__).with_name("packed_copies.py"), 0)

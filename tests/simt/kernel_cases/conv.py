@@ -27,7 +27,7 @@ def many_channels(
     """Return the output and the gradients, for shapes that use 128 x 128 tiles or split-K."""
     leaves = [t.detach().contiguous(memory_format=layout).requires_grad_() for t in (x, weight)]
     y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride, groups=groups)
-    return y, *torch.autograd.grad(y, leaves, g)
+    return y, *torch.autograd.grad(y, leaves, g.contiguous(memory_format=layout))
 
 
 def cases() -> Iterator[Case]:
@@ -74,10 +74,10 @@ def along_rows(
     layout: torch.memory_format = torch.contiguous_format,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """Return the output and the gradients of a convolution along rows."""
-    leaves = [x.contiguous(memory_format=layout), weight, bias]
+    leaves = [x.contiguous(memory_format=layout), weight.contiguous(memory_format=layout), bias]
     leaves = [t.detach().requires_grad_() for t in leaves]
     y = torch.nn.functional.conv2d(*leaves, padding=(0, 1))
-    return y, *torch.autograd.grad(y, leaves, g)
+    return y, *torch.autograd.grad(y, leaves, g.contiguous(memory_format=layout))
 
 
 def tensor_cases() -> Iterator[Case]:
@@ -92,6 +92,17 @@ def tensor_cases() -> Iterator[Case]:
             g = values(1, out, 1, pixels, dtype=dtype, low=-0.1, high=0.1, seed=1)
             label = f"tensor tier: convolution, tile {pixels}x{out}, {channels} channels {TAGS[dtype]}"
             yield case(label, along_rows, x, weight, bias, g)
+        # In place: the tiles of the forward pass, those of the input gradient, and those of the weight gradient.
+        for pixels, out, channels, taps in ((128, 256, 8, 3), (256, 128, 8, 3), (128, 128, 8, 3), (128, 64, 8, 3),
+                                            (64, 128, 8, 3), (128, 8, 256, 3), (256, 8, 128, 3), (128, 8, 128, 3),
+                                            (128, 8, 64, 3), (64, 8, 128, 3), (64, 128, 128, 2), (64, 128, 64, 2),
+                                            (64, 64, 64, 2)):  # fmt: skip
+            x = values(1, channels, 1, pixels, dtype=dtype, low=-0.5, high=0.5)
+            weight = values(out, channels, 1, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
+            bias = values(out, dtype=dtype, seed=3)
+            g = values(1, out, 1, pixels + 3 - taps, dtype=dtype, low=-0.1, high=0.1, seed=1)
+            label = f"tensor tier: convolution in place, {channels}x{pixels}x{out}x{taps} {TAGS[dtype]}"
+            yield case(label, along_rows, x, weight, bias, g, torch.channels_last)
         x = values(2, 16, 12, 12, dtype=dtype, low=-0.5, high=0.5)
         for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
             weight = values(12, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)

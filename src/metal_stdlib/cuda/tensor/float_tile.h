@@ -18,7 +18,8 @@ struct row_offsets {
 // row, at most nine, so that rows of any alignment can be copied 16 bytes at a time.
 template <int W, bool K_MAJOR, bool BY_TMA>
 struct float_tile {
-  static constexpr unsigned kPitch = BY_TMA ? 128 : 144, kBytes = W * kPitch;
+  static constexpr unsigned kPitch = BY_TMA ? 128 : 144, kBytes = W * kPitch, kBoxBytes = 32 * kPitch;
+  static constexpr int kRowElements = 32, kBoxes = W / 32;  // if not K_MAJOR
   typedef row_offsets<BY_TMA> offsets;
 
   // Returns where four floats of a row start in it. `offset` is the offset of the row.
@@ -40,27 +41,26 @@ struct float_tile {
   }
 
   template <class X>
-  static MPSX_FN matrix_map map(const X& source) {
-    return {source.mpsx_data(),
-            map_type::float32,
-            {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
-            (unsigned long)(source.get_stride(1)) * 4,
-            {32, unsigned(K_MAJOR ? W : 32)}};
+  static MPSX_FN auto map(const X& source) {
+    return operand_map(source, 32, K_MAJOR ? W : 32);
   }
-  // Loads the tile that starts at step k and at a row of A (or a column of B).
-  static MPSX_FN void load(unsigned to, const void* map, int row, int k, unsigned barrier) {
+  // Loads the tile that starts at step k and at a row of A (or a column of B). Pixels have an index of four dimensions.
+  template <class Row, class K>
+  static MPSX_FN void load(unsigned to, const void* map, Row row, K k, unsigned barrier) {
     if constexpr (K_MAJOR) {
       load_box(to, map, k, row, barrier);
     } else {
 #pragma unroll
-      for (int b = 0; b < W / 32; ++b) load_box(to + unsigned(b) * 4096, map, row + b * 32, k, barrier);
+      for (int b = 0; b < kBoxes; ++b) load_box(to + unsigned(b) * kBoxBytes, map, row + b * 32, k, barrier);
     }
   }
 
   template <class X>
   static MPSX_FN offsets offsets_of(const X& source) {
-    if (BY_TMA || !has_device_rows(source)) return {};
-    return {unsigned((unsigned long)source.mpsx_data()), unsigned(source.get_stride(1)) * 4};
+    if constexpr (!BY_TMA)
+      if (has_device_rows(source))
+        return {unsigned((unsigned long)source.mpsx_data()), unsigned(source.get_stride(1)) * 4};
+    return {};
   }
   // Copies the tile that starts at step k from a tensor with any strides. The copies are complete when the preceding
   // cp.async instructions are.

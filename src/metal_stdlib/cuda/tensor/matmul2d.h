@@ -155,6 +155,7 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
 }
 }  // namespace mpsx
 
+#include "multiply_cluster.h"
+#include "multiply_pixels.h"
 #include "multiply_steps.h"
 #include "multiply_tiles.h"
-#include "multiply_cluster.h"

@@ -27,18 +27,14 @@ struct operand_tile {
   }
 
   template <class X>
-  static MPSX_FN matrix_map map(const X& source) {
-    return {source.mpsx_data(),
-            map_type_of<T>,
-            {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
-            (unsigned long)(source.get_stride(1)) * sizeof(T),
-            {unsigned(kRowElements), unsigned(kRows)},
-            kSwizzle};
+  static MPSX_FN auto map(const X& source) {
+    return operand_map(source, unsigned(kRowElements), unsigned(kRows), kSwizzle);
   }
-  // Loads the tile that starts at step k and at a row of A (or a column of B). `rest` has load_box()'s other arguments:
-  // the mbarrier, and before it the matrix of a batch, or after it the receivers.
-  template <class... Rest>
-  static MPSX_FN void load(unsigned tile, const void* map, int row, int k, Rest... rest) {
+  // Loads the tile that starts at step k and at a row of A (or a column of B). Pixels have an index of four dimensions.
+  // `rest` has load_box()'s other arguments: the mbarrier, and before it the matrix of a batch, or after it the
+  // receivers.
+  template <class Row, class K, class... Rest>
+  static MPSX_FN void load(unsigned tile, const void* map, Row row, K k, Rest... rest) {
     if constexpr (K_MAJOR) {
       load_box(tile, map, k, row, rest...);
     } else {

@@ -19,7 +19,7 @@ class tile_walk {
  public:
   explicit MPSX_FN tile_walk(const Steps& steps) : steps_(steps), depth_(steps.depth()) { start(0); }
   static MPSX_FN int tiles(const Steps& steps) { return steps.count() * ((steps.depth() + DEPTH - 1) / DEPTH); }
-  MPSX_FN int left_row() const { return left_row_; }
+  MPSX_FN auto left_row() const { return left_row_; }
   MPSX_FN int left_column() const { return k_; }
   MPSX_FN int right_row() const { return right_row_; }
   MPSX_FN int right_column() const { return right_column_ + k_; }
@@ -39,11 +39,34 @@ class tile_walk {
  private:
   MPSX_FN void start(int step) {
     step_ = step, k_ = 0;
-    left_row_ = int(steps_.left_row(step));
-    right_row_ = int(steps_.right_row(step));
-    right_column_ = int(steps_.right_column(step));
+    left_row_ = steps_.left_row(step);
+    right_row_ = steps_.right_row(step);
+    right_column_ = steps_.right_column(step);
   }
   const Steps& steps_;
-  int depth_, step_, k_, left_row_, right_row_, right_column_;
+  decltype(steps_.left_row(0)) left_row_;  // an int or, of pixels, an index of four dimensions
+  int depth_, step_, k_, right_row_, right_column_;
+};
+
+// Visits the boxes of multiply_over_pixels() (metal/lib/multiply_pixels.h) in order.
+template <class Steps>
+class pixel_walk {
+ public:
+  explicit MPSX_FN pixel_walk(const Steps& steps) : steps_(steps) {}
+  template <class Tile>
+  MPSX_FN void load_left(unsigned to, const char* map, unsigned barrier) const {
+    Tile::load(to, map, steps_.left_column(), steps_.left_row(box_), barrier);
+  }
+  template <class Tile>
+  MPSX_FN void load_right(unsigned to, const char* map, unsigned barrier) const {
+#pragma unroll
+    for (int b = 0; b < Tile::kBoxes; ++b)
+      load_box(to + unsigned(b) * Tile::kBoxBytes, map, steps_.right_column(b), steps_.right_row(box_, b), barrier);
+  }
+  MPSX_FN void next() { ++box_; }
+
+ private:
+  const Steps& steps_;
+  int box_ = 0;
 };
 }  // namespace mpsx

@@ -1,4 +1,4 @@
-// Hopper's Tensor Memory Accelerator (TMA): builds tensor maps in the kernel and loads two-dimensional boxes.
+// Hopper's Tensor Memory Accelerator (TMA): builds tensor maps in the kernel and loads boxes of up to five dimensions.
 #pragma once
 
 namespace mpsx {
@@ -25,11 +25,24 @@ struct matrix_map {
                    : "memory")
 #define MPSX_REPLACE_CONSTANT(FIELD, VALUE) \
   __asm__ volatile("tensormap.replace.tile." FIELD ".shared::cta.b1024.b32 [%0], " VALUE ";" ::"r"(memory) : "memory")
+// A dimension of a pixel_map. `OUTER` is that of its stride.
+#define MPSX_REPLACE_DIMENSION(DIMENSION, OUTER, I)                                 \
+  MPSX_REPLACE("box_dim", "b32", "r", map.size[I] * map.step[I], DIMENSION ", %1"); \
+  MPSX_REPLACE("global_dim", "b32", "r", map.pixels[I], DIMENSION ", %1");          \
+  MPSX_REPLACE("global_stride", "b64", "l", map.strides[I], OUTER ", %1");          \
+  MPSX_REPLACE("element_stride", "b32", "r", map.step[I], DIMENSION ", %1")
 
 // A batch of matrices. Its tensor map has three dimensions. The stride between matrices is in bytes.
 struct batch_map : matrix_map {
   unsigned count;
   unsigned long batch_stride;
+};
+
+// The pixels of channels-last images as a tensor with five dimensions: channels, x, y, z, images. Dimensions 0 and 1
+// are those of matrix_map. A box's pixels are `step` pixels apart along each dimension. Strides are in bytes.
+struct pixel_map : matrix_map {
+  unsigned pixels[4], size[4], step[4];
+  unsigned long strides[4];
 };
 
 // Builds a tensor map in shared memory at `memory` (128 bytes, 128-byte aligned). All lanes of a warp must call this.
@@ -70,6 +83,17 @@ MPSX_FN void build_map(unsigned memory, const batch_map& map) {
   }
   __nvvm_bar_warp_sync(~0u);
 }
+MPSX_FN void build_map(unsigned memory, const pixel_map& map) {
+  build_map(memory, static_cast<const matrix_map&>(map));
+  if ((unsigned(__nvvm_read_ptx_sreg_tid_x()) & 31u) == 0) {
+    MPSX_REPLACE_CONSTANT("rank", "4");
+    MPSX_REPLACE("element_stride", "b32", "r", map.step[0], "1, %1");
+    MPSX_REPLACE_DIMENSION("2", "1", 1);
+    MPSX_REPLACE_DIMENSION("3", "2", 2);
+    MPSX_REPLACE_DIMENSION("4", "3", 3);
+  }
+  __nvvm_bar_warp_sync(~0u);
+}
 // Copies the map that this warp has built at `memory` to device memory at `target`, from where TMA reads it.
 MPSX_FN void publish_map(unsigned memory, void* target) {
   __asm__ volatile(
@@ -78,12 +102,45 @@ MPSX_FN void publish_map(unsigned memory, void* target) {
       "r"(memory)
       : "memory");
 }
-MPSX_FN void write_map(unsigned memory, void* target, const matrix_map& map) {
+template <class Map>
+MPSX_FN void write_map(unsigned memory, void* target, const Map& map) {
   build_map(memory, map);
   publish_map(memory, target);
 }
 #undef MPSX_REPLACE
 #undef MPSX_REPLACE_CONSTANT
+#undef MPSX_REPLACE_DIMENSION
+// Returns a map of a matrix, or of a PixelMatrix (metal/lib/multiply_pixels.h), whose boxes have `rows` rows of
+// `columns` elements.
+template <class X>
+MPSX_FN auto operand_map(const X& source, unsigned columns, unsigned rows,
+                         swizzle_mode swizzle = swizzle_mode::bytes128) {
+  typedef typename X::value_type T;
+  if constexpr (is_tensor_v<X>) {
+    return matrix_map{source.mpsx_data(),
+                      map_type_of<T>,
+                      {unsigned(source.get_extent(0)), unsigned(source.get_extent(1))},
+                      (unsigned long)(source.get_stride(1)) * sizeof(T),
+                      {columns, rows},
+                      swizzle};
+  } else {
+    pixel_map map;
+    static_cast<matrix_map&>(map) = {source.data,
+                                     map_type_of<T>,
+                                     {source.channels, source.extent[0]},
+                                     (unsigned long)(source.stride[0]) * sizeof(T),
+                                     {columns, source.step[0] << source.log2_size[0]},
+                                     swizzle};
+#pragma unroll
+    for (int d = 0; d < 4; ++d) {
+      map.pixels[d] = source.extent[d];
+      map.size[d] = 1u << source.log2_size[d];
+      map.step[d] = source.step[d];
+      map.strides[d] = (unsigned long)(source.stride[d]) * sizeof(T);
+    }
+    return map;
+  }
+}
 template <class X>
 MPSX_FN bool in_shared(const X& source) {
   return __nvvm_isspacep_shared(source.mpsx_data());
@@ -117,6 +174,15 @@ MPSX_FN void load_box(unsigned to, const void* map, int x, int y, int z, unsigne
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
           "r"(to),
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+// Loads the box whose first pixel is `pixel`, which has the members of PixelIndex (metal/lib/multiply_pixels.h).
+template <class Pixel>
+MPSX_FN void load_box(unsigned to, const void* map, int channel, const Pixel& pixel, unsigned barrier) {
+  __asm__ volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], "
+      "[%7];" ::"r"(to),
+      "l"(map), "r"(channel), "r"(pixel.at[0]), "r"(pixel.at[1]), "r"(pixel.at[2]), "r"(pixel.at[3]), "r"(barrier)
       : "memory");
 }
 

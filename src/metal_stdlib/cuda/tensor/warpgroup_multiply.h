@@ -121,14 +121,17 @@ struct warpgroup_multiplier {
   // Prepares loading with TMA, then waits for the previous kernel. Warp 0 writes the tensor map of A, warp 1
   // writes that of B, and warp 2 initializes the mbarriers. In warps 0 and 1, returns the map and sets `slot` to the
   // slot that contains it.
-  template <class Map, class Init>
-  static MPSX_FN const char* open_maps(unsigned memory, int thread, const Map& left, const Map& right, unsigned& slot,
-                                       Init init_barriers) {
+  template <class Left, class Right, class Init>
+  static MPSX_FN const char* open_maps(unsigned memory, int thread, const Left& left, const Right& right,
+                                       unsigned& slot, Init init_barriers) {
     const int lane = thread % 32, warp = thread / 32;
     const unsigned new_map = memory + shape::kMaps + unsigned(warp) * 128;
     if (warp < 2) {
       if (lane == 0) slot = take_map_slot(shape::kOwnsProcessor);
-      build_map(new_map, warp == 0 ? left : right);
+      if (warp == 0)
+        build_map(new_map, left);
+      else
+        build_map(new_map, right);
     } else if (warp == 2) {
       if (lane == 0) {
         init_barriers();
@@ -150,11 +153,10 @@ struct warpgroup_multiplier {
   }
 
   // Multiplies tiles that TMA loads at the request of warp 0, for A, and of warp 1, for B, in a pipeline of `stages`
-  // tiles. If `first`, the accumulators start at zero.
-  template <class A, class B, class Steps>
-  static MPSX_FN void run_tma(const A& left, const B& right, const Steps& steps, float (&sums)[kBlocks][kSums],
-                              unsigned memory, unsigned stages, int thread, int tiles, bool first) {
-    tile_walk<Steps, 64> walk(steps);  // of warps 0 and 1: the next tile to load
+  // tiles. `walk` is a copy for each warp, and visits the tiles to load. If `first`, the accumulators start at zero.
+  template <class A, class B, class Walk>
+  static MPSX_FN void run_tma(const A& left, const B& right, Walk walk, float (&sums)[kBlocks][kSums], unsigned memory,
+                              unsigned stages, int thread, int tiles, bool first) {
     const int lane = thread % 32, warp = thread / 32;
     unsigned slot = 0;
     const char* const map = open_maps(memory, thread, left_tile::map(left), right_tile::map(right), slot, [&]() {
@@ -258,10 +260,11 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
   typedef warpgroup_multiplier<D, Scope, typename A::value_type> M;
   const unsigned memory = staging_memory<Scope, M::shape::kBytes, M::shape::kMaxBytes>();
   const single_product product = {depth_of<D>(left, right)};
-  const int tiles = tile_walk<single_product, 64>::tiles(product);
+  typedef tile_walk<single_product, 64> Walk;
+  const int tiles = Walk::tiles(product);
   with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
     if (tiles > 0 && tma_can_read(left) && tma_can_read(right))
-      M::run_tma(left, right, product, block, memory, M::shape::stages(), thread, tiles, !D.mpsx_accumulates());
+      M::run_tma(left, right, Walk(product), block, memory, M::shape::stages(), thread, tiles, !D.mpsx_accumulates());
     else if (tiles > 0)
       M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
     else

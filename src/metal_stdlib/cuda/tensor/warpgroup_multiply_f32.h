@@ -135,10 +135,10 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
     }
   }
 
-  template <class A, class B, class Steps>
-  static MPSX_FN void run(const A& left, const B& right, const Steps& steps, float (&sums)[kSums], unsigned memory,
-                          int thread, unsigned tiles) {
-    tile_walk<Steps, shape::kDepth> walk(steps);  // the next tile to load
+  // `walk` visits the tiles to load.
+  template <class A, class B, class Walk>
+  static MPSX_FN void run(const A& left, const B& right, Walk walk, float (&sums)[kSums], unsigned memory, int thread,
+                          unsigned tiles) {
     const int lane = thread % 32, warp = thread / 32;
     const unsigned slots = shape::slots(memory);
     unsigned slot = 0;
@@ -177,8 +177,8 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
       if constexpr (BY_TMA) {
         if (thread == 0) {
           mbarrier_expect(barrier, shape::kStageBytes);
-          left_tile::load(to, left_map, walk.left_row(), walk.left_column(), barrier);
-          right_tile::load(to + left_tile::kBytes, right_map, walk.right_row(), walk.right_column(), barrier);
+          walk.template load_left<left_tile>(to, left_map, barrier);
+          walk.template load_right<right_tile>(to + left_tile::kBytes, right_map, barrier);
         }
         __nvvm_bar_warp_sync(~0u);
       } else {
@@ -246,6 +246,17 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
   }
 };
 
+// Returns an element of a left operand, whose row 0 is at `origin`.
+template <bool TRANSPOSED, class A, class Origin>
+MPSX_FN float left_element(const A& left, const Origin& origin, int row, int k) {
+  if constexpr (is_tensor_v<A>) {
+    const tensor_reader<A> a{left};
+    return TRANSPOSED ? a.get(k, origin + row) : a.get(origin + row, k);
+  } else {
+    return left.element(origin, unsigned(row), unsigned(k));
+  }
+}
+
 // Recomputes every NaN in the result from the original floats, because splitting an infinity produces NaN. `start`
 // contains the initial values of the accumulators.
 template <matmul2d_descriptor D, class L, class A, class B, class Steps>
@@ -255,7 +266,6 @@ MPSX_FN void recompute_nan(const A& left, const B& right, const Steps& steps, in
   unsigned long nan = 0;
 #pragma unroll
   for (int i = 0; i < L::kCapacity; ++i) nan |= (unsigned long)(sums[i] != sums[i]) << i;
-  const tensor_reader<A> a{left};
   const tensor_reader<B> b{right};
 #pragma unroll 1
   for (; nan; nan &= nan - 1) {
@@ -267,11 +277,11 @@ MPSX_FN void recompute_nan(const A& left, const B& right, const Steps& steps, in
     }
 #pragma unroll 1
     for (int step = 0; step < steps.count(); ++step) {
-      const int m = row + int(steps.left_row(step)), n = column + int(steps.right_row(step));
-      const int first = int(steps.right_column(step));
+      const auto origin = steps.left_row(step);
+      const int n = column + steps.right_row(step), first = steps.right_column(step);
 #pragma unroll 1
       for (int k = 0; k < steps.depth(); ++k)
-        sum = __builtin_fmaf(D.transpose_left ? a.get(k, m) : a.get(m, k),
+        sum = __builtin_fmaf(left_element<D.transpose_left>(left, origin, row, k),
                              D.transpose_right ? b.get(n, first + k) : b.get(first + k, n), sum);
     }
 #pragma unroll  // a variable index would put the array in local memory
@@ -300,15 +310,18 @@ MPSX_FN void tf32_warpgroup_multiply(const A& left, const B& right, const Steps&
   typedef tf32_multiplier<D, Scope, false> by_copies;
   typedef typename accumulator_layout<D, Scope>::type L;
   const unsigned memory = staging_memory<Scope, tf32_bytes<D>()>();
-  const int tiles = tile_walk<Steps, by_tma::kDepth>::tiles(steps);
+  typedef tile_walk<Steps, by_tma::kDepth> Walk;
+  const int tiles = Walk::tiles(steps);
   if (tiles <= 0) return;
   float start[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) start[i] = sums[i];
-  if (!metal::is_same_v<Steps, single_product> || (tma_can_read(left) && tma_can_read(right)))
-    by_tma::run(left, right, steps, sums, memory, thread, unsigned(tiles));
+  if constexpr (!metal::is_same_v<Steps, single_product>)
+    by_tma::run(left, right, Walk(steps), sums, memory, thread, unsigned(tiles));
+  else if (tma_can_read(left) && tma_can_read(right))
+    by_tma::run(left, right, Walk(steps), sums, memory, thread, unsigned(tiles));
   else
-    by_copies::run(left, right, steps, sums, memory, thread, unsigned(tiles));
+    by_copies::run(left, right, Walk(steps), sums, memory, thread, unsigned(tiles));
   recompute_nan<D, L>(left, right, steps, thread, start, sums);
 }
 }  // namespace mpsx

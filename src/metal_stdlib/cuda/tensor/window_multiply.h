@@ -159,12 +159,13 @@ MPSX_FN void warpgroup_multiply_steps(const A& left, const A& right, const Steps
   typedef warpgroup_multiplier<D, Scope, typename A::value_type> M;
   typedef window_multiplier<D, Scope, typename A::value_type> W;
   const unsigned memory = staging_memory<Scope, W::kBytes, W::kMaxBytes>();
-  const int tiles = tile_walk<Steps, 64>::tiles(steps), taps = W::taps(left, steps.depth());
+  typedef tile_walk<Steps, 64> Walk;
+  const int tiles = Walk::tiles(steps), taps = W::taps(left, steps.depth());
   with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
     if (taps > 1 && tiles > 0)
       W::run(left, right, steps, taps, block, memory, thread, tiles);
     else if (tiles > 0)
-      M::run_tma(left, right, steps, block, memory, W::stages(), thread, tiles, false);
+      M::run_tma(left, right, Walk(steps), block, memory, W::stages(), thread, tiles, false);
     else
       wait_for_previous_kernel();
   });

@@ -1,0 +1,33 @@
+// Convolutions that read channels-last tensors in place, in boxes of pixels.
+#pragma once
+
+#include "conv/pixels.h"
+#include "lib/multiply_pixels.h"
+
+// Returns the pixels of `from`, in boxes whose adjacent pixels are `step` apart.
+template <typename T>
+METAL_FUNC PixelMatrix<T> pixel_matrix(device T* data, constant ConvPixels& from, constant ConvBoxes& boxes,
+                                       bool strided) {
+  PixelMatrix<T> matrix = {data, from.channels, {}, {}, {}, {}};
+  MPSX_UNROLL
+  for (uint d = 0; d < 4; ++d) {
+    matrix.extent[d] = from.size[d];
+    matrix.stride[d] = from.stride[d];
+    matrix.step[d] = strided ? boxes.stride[d] : 1;
+    matrix.log2_size[d] = boxes.log2_size[d];
+  }
+  return matrix;
+}
+
+// The first output of a box.
+METAL_FUNC PixelIndex first_output(uint box, constant ConvBoxes& boxes) {
+  const ConvPixel at = pixel_of(box, boxes.grid);
+  return {{int(at.index[2] << boxes.log2_size[0]), int(at.index[1] << boxes.log2_size[1]),
+           int(at.index[0] << boxes.log2_size[2]), int(at.image << boxes.log2_size[3])}};
+}
+// The pixel of the input that an output reads for a tap.
+METAL_FUNC PixelIndex tap_pixel(PixelIndex output, uint tap, constant ConvBoxes& boxes) {
+  MPSX_UNROLL
+  for (uint d = 0; d < 3; ++d) output.at[d] = output.at[d] * int(boxes.stride[d]) + boxes.first[tap][d];
+  return output;
+}
