@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -135,9 +136,14 @@ def matmul(dtype: str, m: int, n: int, k: int, batch: int, layout: str, device: 
     return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])
 
 
-def convolution(dtype: str, c: int, side: int, out: int, kernel: int, stride: int, grad: bool, device: str) -> Run:
-    """Return a convolution of 64 images, or its backward pass if `grad` is set."""
-    x, w = random(device, dtype, 64, c, side, side), random(device, dtype, out, c, kernel, kernel)
+def convolution(
+    dtype: str, c: int, side: int, out: int, kernel: int, stride: int, grad: bool, last: bool, device: str
+) -> Run:
+    """Return a convolution of 64 images, or its backward pass if `grad` is set. If `last`, all tensors are in
+    channels-last format."""
+    shapes = (64, c, side, side), (out, c, kernel, kernel)
+    layout = torch.channels_last if last else torch.contiguous_format
+    x, w = (random(device, dtype, *shape).contiguous(memory_format=layout) for shape in shapes)
     if not grad:
         return partial(F.conv2d, x, w, None, stride, kernel // 2)
     leaves = [x.requires_grad_(), w.requires_grad_()]
@@ -161,8 +167,8 @@ PRODUCTS = [(4096, 4096, 4096, 1, "nn"), (4096, 4096, 4096, 1, "nt"), (512, 512,
 LAYERS = [(768, 768), (768, 2304), (768, 3072), (3072, 768), (768, 30522), (768, 50257)]
 PRODUCTS += [product for inputs, outputs in LAYERS for product in (
     (4096, outputs, inputs, 1, "nt"), (4096, inputs, outputs, 1, "nn"), (outputs, inputs, 4096, 1, "tn"))]  # fmt: skip
-CONVOLUTIONS = [(3, 224, 64, 7, 2), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 128, 1, 1), (128, 28, 128, 3, 1),
-                (256, 14, 256, 3, 1), (1024, 14, 2048, 1, 2), (512, 7, 512, 3, 1)]  # fmt: skip
+CONVOLUTIONS = [(3, 224, 64, 7, 2), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 128, 1, 1), (128, 56, 128, 3, 2),
+                (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (1024, 14, 2048, 1, 2), (512, 7, 512, 3, 1)]  # fmt: skip
 
 
 def matrix_cases(dtype: str) -> Iterator[Case]:
@@ -172,10 +178,11 @@ def matrix_cases(dtype: str) -> Iterator[Case]:
         make = partial(matmul, dtype, m, n, k, batch, layout)
         yield Case("matrix", name, make, dtype, (batch, m, n, k), operations=2.0 * batch * m * n * k)
     for grad in (False, True):
-        for c, side, out, kernel, stride in CONVOLUTIONS:
+        for last, (c, side, out, kernel, stride) in itertools.product((False, True), CONVOLUTIONS):
             work = (2.0 + 2 * grad) * 64 * out * (side // stride) ** 2 * c * kernel**2
-            make = partial(convolution, dtype, c, side, out, kernel, stride, grad)
-            yield Case("matrix", "conv2d" + "_bwd" * grad, make, dtype, (c, side, out, kernel, stride), operations=work)
+            make = partial(convolution, dtype, c, side, out, kernel, stride, grad, last)
+            name = "conv2d" + "_last" * last + "_bwd" * grad
+            yield Case("matrix", name, make, dtype, (c, side, out, kernel, stride), operations=work)
         for width, causal in ((64, False), (128, False), (64, True)):
             work = (4.0 + 6 * grad) * 64 * 2048**2 * width / (1 + causal)
             make = partial(attention, dtype, 2048, width, causal, grad)
