@@ -6,23 +6,33 @@
 #include "lib/instantiate.h"
 
 // The boxes `first` to `last` of a tile's K (lib/multiply_pixels.h). The columns of the right operand are the channels
-// of tap 0 in blocks of BLOCK, then those of tap 1, and so on.
-template <uint BLOCK>
+// of tap 0 in blocks of BLOCK, then those of tap 1, and so on. What depends only on the block is computed once, because
+// a single thread requests the loads.
+template <uint BLOCK, uint BLOCKS>
 struct ConvWeightPixelSteps {
   constant ConvWeightGradParams& p;
-  uint m, n, first, last;
+  uint m, first, last;
+  PixelIndex tap[BLOCKS];  // the pixel that output 0 reads
+  int channel[BLOCKS];     // past the last tap, a channel that does not exist
+  METAL_FUNC ConvWeightPixelSteps(constant ConvWeightGradParams& params, TileOffset tile, uint first_box, uint last_box)
+      : p(params), m(tile.m), first(first_box), last(last_box) {
+    MPSX_UNROLL
+    for (uint b = 0; b < BLOCKS; ++b) {
+      const uint column = tile.n + b * BLOCK, at = column / p.padded_channels, inside = min(at, p.row_taps - 1);
+      tap[b] = {{p.boxes.first[inside][0], p.boxes.first[inside][1], p.boxes.first[inside][2], 0}};
+      channel[b] = int(at < p.row_taps ? column - at * p.padded_channels : p.padded_channels);
+    }
+  }
   METAL_FUNC int count() const { return int(last - first); }
   METAL_FUNC int left_column() const { return int(m); }
   METAL_FUNC PixelIndex left_row(int i) const { return first_output(first + uint(i), p.boxes); }
   METAL_FUNC PixelIndex right_row(int i, int block) const {
-    return tap_pixel(left_row(i), min(column(block) / p.padded_channels, p.row_taps - 1), p.boxes);
+    PixelIndex pixel = left_row(i);
+    MPSX_UNROLL
+    for (uint d = 0; d < 3; ++d) pixel.at[d] = pixel.at[d] * int(p.boxes.stride[d]) + tap[block].at[d];
+    return pixel;
   }
-  // Past the last tap, returns a channel that does not exist.
-  METAL_FUNC int right_column(int block) const {
-    const uint tap = column(block) / p.padded_channels;
-    return int(tap < p.row_taps ? column(block) - tap * p.padded_channels : p.padded_channels);
-  }
-  METAL_FUNC uint column(int block) const { return n + uint(block) * BLOCK; }
+  METAL_FUNC int right_column(int block) const { return channel[block]; }
 };
 
 // Grid: (tiles x matrices, 1, splits)
@@ -40,7 +50,8 @@ kernel void conv_weight_grad_pixels_tensor(device float* partials [[buffer(0)]],
   const uint tiles = (p.M + Tile::BM - 1) / Tile::BM * ((p.N + Tile::BN - 1) / Tile::BN), matrix = g.group.x / tiles;
   const TileOffset tile = raster_tile<Tile>(g.group.x - matrix * tiles, p.M, p.N);
   const uint first = g.group.z * p.windows_per_split, last = min(p.windows, first + p.windows_per_split);
-  const ConvWeightPixelSteps<kPixelDepth<T>> steps = {p, tile.m, tile.n, first / kPixelDepth<T>, last / kPixelDepth<T>};
+  const ConvWeightPixelSteps<kPixelDepth<T>, Tile::BN / kPixelDepth<T>> steps(p, tile, first / kPixelDepth<T>,
+                                                                              last / kPixelDepth<T>);
   const PixelMatrix<T> A = pixel_matrix(grad + long(matrix) * p.grad_matrix, p.grad, p.boxes, false);
   const PixelMatrix<T> B = pixel_matrix(source + long(matrix) * p.source_matrix, p.source, p.boxes, true);
   Multiply multiply;

@@ -105,11 +105,13 @@ inline bool has_grid_pixels(const Tensor& t, const PixelGrid& grid) {
          t.stride(3) == t.size(4) * t.stride(4) && t.stride(2) == t.size(3) * t.stride(3);
 }
 
-// A tensor, and its packed copy, which is undefined if none was made.
+// A tensor, and its packed copy, which is undefined if none was made. Without a grid, the copy is a channels-last
+// tensor of shape [images, channels, D, H, W].
 struct PackedPixels {
   Tensor source, pixels;
   PixelGrid grid{};
 
+  bool is_channels_last() const { return pixels.defined() && grid.images == 0; }
   // Returns the copy if it has this grid, or else an undefined tensor.
   Tensor with_grid(const PixelGrid& wanted) const { return grid == wanted ? pixels : Tensor(); }
   // Returns the part of the copy that starts with the first pixel after the padding, if it has the layout of `wanted`,
@@ -207,6 +209,13 @@ inline Tensor pack_pixels(const Tensor& t, const PixelGrid& grid, int64_t groups
   }
   l.run();
   return out;
+}
+
+// Returns a channels-last copy of a tensor of shape [images, channels, D, H, W], whose channels are whole vectors.
+inline Tensor copy_channels_last(const Tensor& t) {
+  const int64_t channels = t.size(1), D = t.size(2), H = t.size(3), W = t.size(4);
+  const PixelGrid grid{t.size(0), channels, channels, {}, {1, 1, 1}, {D, H, W}, t.numel() / channels, {}};
+  return pack_pixels(t, grid).view({t.size(0), D, H, W, channels}).movedim(-1, 1);
 }
 
 }  // namespace mpsx::ops

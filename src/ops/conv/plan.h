@@ -38,8 +38,8 @@ inline bool fits(const PixelGrid& grid, const Steps& steps) {
 }
 
 // How to compute a convolution: how its input is packed, and which GEMMs read the packed input. If `in_place` is true,
-// they read the input itself, whose pixels are not those of the grid. `time` is an estimate for packing and GEMMs, in
-// microseconds.
+// they read the input itself, or a channels-last copy, whose pixels are not those of the grid. `time` is an estimate
+// for packing and GEMMs, in microseconds.
 struct Plan {
   PixelGrid grid;
   std::vector<ConvAxes> axes;
@@ -90,7 +90,11 @@ inline std::optional<Plan> make_plan(const Tensor& source, int64_t channels, std
   return plan;
 }
 
-// Returns a plan for reading the source in place, if that is possible. Each step covers one tap.
+inline double channels_last_time(const Tensor& t) {
+  return copy_time(2 * double(t.numel()) * double(t.element_size()));
+}
+// Returns a plan for reading the source in place, or a channels-last copy of it, if that is possible. Each step covers
+// one tap.
 inline std::optional<Plan> make_plan_in_place(const Tensor& source, int64_t channels,
                                               const std::vector<ConvAxes>& axes) {
   Plan plan;
@@ -100,7 +104,7 @@ inline std::optional<Plan> make_plan_in_place(const Tensor& source, int64_t chan
   plan.grid.channels = plan.grid.padded_channels = channels;
   for (size_t d = 0; d < 3; ++d) plan.grid.stride[d] = axes.front()[d].stride;
   constexpr int64_t kLargestStride = 8;  // of TMA
-  bool possible = has_readable_pixels(source, channels);
+  bool possible = channels % vector_elements(source) == 0;
   for (const ConvAxes& a : axes) {
     const size_t taps = a[0].taps.size() * a[1].taps.size() * a[2].taps.size();
     possible = possible && taps <= kMaxConvSteps;
@@ -108,6 +112,7 @@ inline std::optional<Plan> make_plan_in_place(const Tensor& source, int64_t chan
     plan.steps.push_back({std::vector<int64_t>(taps), channels, false});
   }
   if (!possible) return std::nullopt;
+  if (!has_readable_pixels(source, channels)) plan.time = channels_last_time(source);
   return plan;
 }
 
