@@ -7,6 +7,7 @@ rebuild only compiles sources that have changed.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import glob
 import hashlib
@@ -15,6 +16,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,6 +39,11 @@ FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".sp
 # GNU's Objective-C runtime requires the old class layout and its own string class.
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
+
+# Headers of the standard library that most sources include. Parsing them takes longer than everything else.
+HEADERS = """algorithm array atomic condition_variable cstring deque fstream functional map memory mutex optional
+    sstream string thread unordered_map vector""".split()
+PRECOMPILED = "".join(f"#include <{name}>\n" for name in HEADERS)
 
 # CommandStream::dispatch. The linker redirects its callers to the emulation (hazards.mm).
 DISPATCH = "_ZN4mpsx6driver5metal13CommandStream8dispatchERKNS1_11MetalKernelEPKNS0_8ArgumentEmRKNS0_8DispatchE"
@@ -75,6 +82,19 @@ def run(*command: str) -> None:
         raise RuntimeError(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
 
 
+def make(target: Path, build: Callable[[Path], None]) -> Path:
+    """Return `target`. If it does not exist, build(path) creates it at another path. Only one process builds it, and
+    others wait."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open(target.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            fresh = target.with_suffix(".tmp" + target.suffix)
+            build(fresh)
+            fresh.replace(target)
+    return target
+
+
 def digest(*parts: str) -> str:
     """Return a file name that contains a hash of `parts`."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
@@ -97,20 +117,33 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
         # warnings.
         command += ["-O1", "-w"]
     name = digest(source.name, source.read_text(), context, " ".join(command))  # does not depend on paths
-    command += [f"-I{folder}" for folder in include]
     if objective:
         command += ["-isystem", str(EMULATION / "include"), "-idirafter", f"{runtime}/include"]
-    target = OUTPUT / "objects" / f"{source.stem}-{name}.o"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_suffix(f".{os.getpid()}.tmp.o")
-    run(*command, "-c", str(source), "-o", str(fresh))
-    if objective:
-        # The Objective-C++ personality routine of GNU does not support C++ exceptions, so use the C++ one.
-        run(objcopy, "--redefine-sym", "__gnu_objc_personality_v0=__gxx_personality_v0", str(fresh))
-    fresh.replace(target)
-    return target
+    command += ["-include-pch", str(precompiled_headers(*command)), *(f"-I{folder}" for folder in include)]
+
+    def build(fresh: Path) -> None:
+        run(*command, "-c", str(source), "-o", str(fresh))
+        if objective:
+            # The Objective-C++ personality routine of GNU does not support C++ exceptions, so use the C++ one.
+            run(objcopy, "--redefine-sym", "__gnu_objc_personality_v0=__gxx_personality_v0", str(fresh))
+
+    return make(OUTPUT / "objects" / f"{source.stem}-{name}.o", build)
+
+
+def precompiled_headers(*command: str) -> Path:
+    """Precompile PRECOMPILED for one compiler command. clang rejects the result if the compiler has changed."""
+    objective = "objective-c++" in command
+    text = ("#include <objc/runtime.h>\n" if objective else "") + PRECOMPILED
+    version = str(os.stat(command[0]).st_mtime_ns)
+    target = OUTPUT / "objects" / f"headers-{digest(text, version, *command)}.pch"
+
+    def build(fresh: Path) -> None:
+        source = target.with_suffix(".h")
+        source.write_text(text)
+        language = "objective-c++-header" if objective else "c++-header"
+        run(*command, "-Xclang", "-fno-pch-timestamp", "-x", language, str(source), "-o", str(fresh))
+
+    return make(target, build)
 
 
 def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
@@ -136,28 +169,26 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
 
 
 def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> Path:
-    """Link objects to `target`."""
+    """Link objects to `target` unless it exists."""
     compiler, _, runtime = toolchain()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_suffix(f".{os.getpid()}.tmp")
-    run(compiler, *kind, *flags, f"-Wl,--wrap={DISPATCH}", "-o", str(fresh), *map(str, parts), f"-L{runtime}", "-lobjc",
-        "-ldl", "-lpthread")  # fmt: skip
-    fresh.replace(target)
-    return target
+
+    def build(fresh: Path) -> None:
+        run(compiler, *kind, *flags, f"-Wl,--wrap={DISPATCH}", "-o", str(fresh), *map(str, parts), f"-L{runtime}",
+            "-lobjc", "-ldl", "-lpthread")  # fmt: skip
+
+    return make(target, build)
 
 
 def build_library(driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
     """Build the shared library to preload. `flags` may enable a sanitizer."""
     parts = objects(driver, list(flags))
-    target = OUTPUT / f"libmpsx_emulated_metal-{digest(*map(str, parts))}.so"
-    return target if target.exists() else link(["-shared"], target, parts, list(flags))
+    return link(["-shared"], OUTPUT / f"libmpsx_emulated_metal-{digest(*map(str, parts))}.so", parts, list(flags))
 
 
 def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
     """Build a program from `sources`, the driver, and the emulation. `flags` may enable a sanitizer."""
     parts = objects(driver, list(flags), tuple(sources))
-    target = OUTPUT / f"{sources[0].stem}-{digest(*map(str, parts))}"
-    return target if target.exists() else link(["-rdynamic"], target, parts, list(flags))
+    return link(["-rdynamic"], OUTPUT / f"{sources[0].stem}-{digest(*map(str, parts))}", parts, list(flags))
 
 
 def reflection(kernels: list[dict]) -> str:
