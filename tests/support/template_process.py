@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 # The dynamic linker, Python, and torch read variables with these prefixes when a process starts or imports torch.
@@ -25,30 +26,34 @@ def startup_variables(environment: dict[str, str]) -> dict[str, str]:
 
 
 class Template:
-    """The process to fork, and the socket through which it receives the code to run."""
+    """A process to fork, which starts with the given environment variables, and the socket through which it receives
+    the code to run."""
 
-    def __init__(self) -> None:
-        self.owner, self.startup = os.getpid(), startup_variables(dict(os.environ))
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.owner, self.startup = os.getpid(), startup_variables(environment)
         self.socket, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, str(Path(__file__)), str(theirs.fileno())], pass_fds=[theirs.fileno()],
-                env=os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, stdin=subprocess.DEVNULL)  # fmt: skip
+                env=environment | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, stdin=subprocess.DEVNULL)  # fmt: skip
         atexit.register(self.close)
 
     def can_run(self, environment: dict[str, str]) -> bool:
         """Return whether a fork can have these environment variables."""
         return os.getpid() == self.owner and startup_variables(environment) == self.startup
 
-    def run(self, code: str, environment: dict[str, str], out: int, errors: int) -> int:
-        """Run code in a fork, with standard output and standard error redirected to the given files. Return its status
-        as `subprocess` does."""
+    def run(self, code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run code in a fork with the given environment variables. Capture the output as text."""
         request = json.dumps({"code": code, "environment": environment, "folder": os.getcwd()}).encode()
-        socket.send_fds(self.socket, [len(request).to_bytes(8, "little")], [out, errors])
-        self.socket.sendall(request)
-        reply = self.socket.recv(8)
-        assert reply, "the template process has ended"
-        return os.waitstatus_to_exitcode(int(reply))
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+            socket.send_fds(self.socket, [len(request).to_bytes(8, "little")], [out.fileno(), errors.fileno()])
+            self.socket.sendall(request)
+            reply = self.socket.recv(8)
+            assert reply, "the template process has ended"
+            out.seek(0)
+            errors.seek(0)
+            status = os.waitstatus_to_exitcode(int(reply))
+            return subprocess.CompletedProcess(code, status, out.read(), errors.read())
 
     def close(self) -> None:
         if os.getpid() == self.owner:

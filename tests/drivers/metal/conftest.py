@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import harness
 import pytest
 from harness import emulated_metal
+from template_process import Template
 
 import mpsx
 
@@ -43,10 +42,10 @@ def run(toolchain: None) -> Callable[..., str]:
     except emulated_metal.Unavailable as e:
         pytest.skip(str(e))
 
+    template = Template(environment)  # preloads the emulation
+
     def run(code: str, **variables: str) -> str:
-        command = [sys.executable, "-c", harness.PRELUDE + textwrap.dedent(code)]
-        done = subprocess.run(command, env=environment | variables, capture_output=True, text=True, timeout=240,
-                              check=False)  # fmt: skip
+        done = template.run(harness.PRELUDE + textwrap.dedent(code), environment | variables)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
