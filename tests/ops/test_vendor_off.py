@@ -10,13 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from processes import run_in_subprocess
 
 from vendor import KERNEL_TESTS
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = """
-import torch, mpsx
+import mpsx
 x = torch.ones(20, 20, device="mpsx")
 with mpsx.profiler.launch_log() as log:
     torch.mm(x, x)
@@ -24,22 +24,17 @@ print(log)
 """
 
 
-def run(*command: str, timeout: float = 900, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with environment variables. A variable with an empty value is removed."""
-    environment = {k: v for k, v in (os.environ | variables).items() if v}
-    return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False,
-                          timeout=timeout)  # fmt: skip
-
-
 def run_tests(*arguments: str) -> None:
-    done = run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments, MPSX_VENDOR="off", MPSX_DRIVER="host")
+    """Run pytest in a separate process."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, env=os.environ | {"MPSX_VENDOR": "off", "MPSX_DRIVER": "host"}, capture_output=True,
+                          text=True, check=False, timeout=900)  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize("path", KERNEL_TESTS, ids=lambda path: path.stem)
-def test_kernels(path: Path) -> None:
-    run_tests(str(path))
+def test_kernels() -> None:
+    run_tests(*map(str, KERNEL_TESTS))
 
 
 def test_explicit_attention() -> None:
@@ -48,9 +43,9 @@ def test_explicit_attention() -> None:
 
 
 def test_values_of_mpsx_vendor() -> None:
-    assert "'vendor:aten::mm.out'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="").stdout
-    assert "'vendor:aten::mm.out'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="on").stdout
-    assert "'kernel:matmul_f32'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="off").stdout
-    wrong = run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="maybe")
+    assert "'vendor:aten::mm.out'" in run_in_subprocess(SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="").stdout
+    assert "'vendor:aten::mm.out'" in run_in_subprocess(SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="on").stdout
+    assert "'kernel:matmul_f32'" in run_in_subprocess(SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="off").stdout
+    wrong = run_in_subprocess(SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="maybe")
     assert wrong.returncode
     assert 'MPSX_VENDOR: expected "on" or "off", got "maybe"' in wrong.stderr
