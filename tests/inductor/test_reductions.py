@@ -14,7 +14,8 @@ from torch.utils._pytree import tree_leaves as leaves
 import mpsx
 
 LENGTHS = (1, 7, 32, 33, 64, 500, 768, 1023, 1024, 1025, 5000)
-INTEGERS = [lambda x: x.sum(-1), lambda x: (x % 3 + 1).prod(-1), lambda x: x.amax(-1), lambda x: x.amin(-1),
+STATIC_LENGTHS = %s  # each one is a compilation
+INTEGERS = [lambda x: x.sum(-1), lambda x: (x %% 3 + 1).prod(-1), lambda x: x.amax(-1), lambda x: x.amin(-1),
             lambda x: (x // 7).argmax(-1), lambda x: (x // 7).argmin(-1), lambda x: x.sum()]
 FLOATS = [lambda x: torch.var_mean(x, -1), lambda x: torch.std(x, -1), lambda x: F.layer_norm(x, x.shape[-1:]),
           lambda x: torch.var(x)]
@@ -22,9 +23,10 @@ SCALES, MEANS = torch.tensor([[1.0], [100.0], [1e-3]]), torch.tensor([[10.0], [0
 torch.manual_seed(0)
 for dynamic in False, True:
     for number, function in enumerate(INTEGERS + FLOATS):
-        torch._dynamo.reset()
-        compiled = torch.compile(function, dynamic=dynamic)
-        for length in LENGTHS:
+        for length in LENGTHS if dynamic else STATIC_LENGTHS:
+            if not dynamic or length == LENGTHS[0]:
+                torch._dynamo.reset()  # Dynamo runs a function eagerly after eight compilations
+                compiled = torch.compile(function, dynamic=dynamic)
             if number < len(INTEGERS):
                 x = torch.randint(-50, 50, (3, length))
                 x = torch.where(x == 49, 2**62 - 1, torch.where(x == -50, -(2**62), x)) if number in (2, 3) else x
@@ -37,9 +39,11 @@ print("compared")
 """
 
 
-def test_reductions(simt_library: object) -> None:
+@pytest.mark.parametrize("lengths", ["(7, 32, 1025)", pytest.param("LENGTHS", marks=pytest.mark.sweep)],
+                         ids=["sample", "all"])  # fmt: skip
+def test_reductions(simt_library: object, lengths: str) -> None:
     """Compiled integer reductions equal the CPU's, and moments are as accurate as the eager ones."""
-    done = run_in_subprocess(SCRIPT, MPSX_DRIVER="simt")
+    done = run_in_subprocess(SCRIPT % lengths, MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]
 
 # Random functions of rows, on views of any alignment: contiguous, with gaps, transposed, and of several dimensions.
