@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from processes import run_in_subprocess
 
 import mpsx
 from mpsx import _build_info
@@ -134,15 +135,15 @@ def test_package_does_not_import_the_demo() -> None:
     ],
 )
 def test_invalid_variables_are_named(variable: str, value: str, message: str) -> None:
-    done = python("import mpsx; print(mpsx.driver())", **{variable: value})
+    done = run_in_subprocess("import mpsx; print(mpsx.driver())", **{variable: value})
     assert done.returncode != 0
     assert message in done.stderr
 
 
 @pytest.mark.parametrize("isa", sorted(p.stem.removeprefix("libmpsx_kernels_") for p in PACKAGE.glob("lib/libmpsx_k*")))
 def test_kernel_libraries_for_this_cpu(isa: str) -> None:
-    code = "import torch, mpsx; x = torch.arange(7.0); y = x.to('mpsx').exp().cpu(); print(y.allclose(x.exp()))"
-    done = python(code + "; print(mpsx.driver()['isa'])", MPSX_ISA=isa)
+    code = "import mpsx; x = torch.arange(7.0); y = x.to('mpsx').exp().cpu(); print(y.allclose(x.exp()))"
+    done = run_in_subprocess(code + "; print(mpsx.driver()['isa'])", MPSX_ISA=isa)
     if "this CPU runs" in done.stderr:
         pytest.skip(f"this CPU cannot run {isa}")
     assert done.stdout == f"True\n{isa}\n", done.stderr

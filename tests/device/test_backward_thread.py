@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from processes import run_in_subprocess
 from torch.utils.checkpoint import checkpoint
 
 import mpsx
@@ -177,7 +175,7 @@ def test_concurrent_backward_passes() -> None:
 
 
 ENGINE_THREADS = """
-import os, torch
+import os
 def engine_threads():
     names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
     return [name for name in names if name.startswith("pt_autograd")]
@@ -193,6 +191,5 @@ assert x.grad.tolist() == [1.0] * 3
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads thread names from Linux's /proc")
 def test_no_device_thread() -> None:
     """Backward through CPU or mpsx graphs does not start a device thread. Backward through GPU graphs does."""
-    done = subprocess.run([sys.executable, "-c", ENGINE_THREADS], capture_output=True, text=True, check=False,
-                          timeout=120, env=dict(os.environ))  # fmt: skip
+    done = run_in_subprocess(ENGINE_THREADS)
     assert done.returncode == 0, done.stderr

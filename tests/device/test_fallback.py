@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 import timeit
 import warnings
@@ -113,12 +110,8 @@ def test_environment(environment: dict[str, str], expected: str) -> None:
 
 
 def test_environment_reaches_a_new_process() -> None:
-    program = "import torch, mpsx; print(mpsx.fallback.mode())"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "MPSX_FALLBACK": "error"}, capture_output=True, text=True,
-        timeout=120, check=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == "error"
+    done = run_in_subprocess("import mpsx; print(mpsx.fallback.mode())", MPSX_FALLBACK="error")
+    assert done.stdout.strip() == "error", done.stderr
 
 
 def test_unknown_mode_in_the_environment_fails_to_load() -> None:
