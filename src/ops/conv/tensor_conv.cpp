@@ -118,9 +118,10 @@ bool launch_pointwise_weight(const Tensor& out, const Tensor& source, const Tens
 // Returns whether the rows of a plan's boxes are at least 16 bytes of an output whose pixels are contiguous. Storing
 // shorter ones takes longer than padding the input: 256x14x256x3 from and to contiguous tensors in bfloat16, with two
 // pixels per row, 57 instead of 42 us, but 128x28x128x3 in float32, with four, 179 instead of 255 us (H200).
-bool has_long_box_rows(const Plan& plan, size_t size) {
+bool has_long_box_rows(const Plan& plan, int64_t size) {
   constexpr uint32_t kTileRows = 128;
-  return size << plan.boxed()->boxes(kTileRows).log2_size[0] >= 16;
+  const BoxedOutputs outputs = *plan.boxed();
+  return std::min(outputs.size[0], int64_t(1) << outputs.boxes(kTileRows).log2_size[0]) * size >= 16;
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ bool tensor_convolution(const Tensor& out_given, const Tensor& source_given, con
   auto plans = packed_plans(source, grouped.channels(), axes);
   if (grouped.groups == 1) {
     plans.push_back(make_plan_in_place(source, grouped.channels(), axes));
-    if (plans.back() && out.stride(1) != 1 && !has_long_box_rows(*plans.back(), size_t(size))) plans.pop_back();
+    if (plans.back() && out.stride(1) != 1 && !has_long_box_rows(*plans.back(), int64_t(size))) plans.pop_back();
   }
   const auto plan = choose_plan(std::move(plans), [&](const Plan& p) {
     ConvWork work{0, uint64_t(grouped.outputs())};
