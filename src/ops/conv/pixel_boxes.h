@@ -26,16 +26,15 @@ struct BoxedOutputs {
     PixelBoxes best, boxes;
     auto& log2 = boxes.log2_size;
     const auto fits = [&](int d) { return (stride[d] << log2[d]) <= kLargest; };
-    const auto useful = [&](int d) { return log2[d] == 0 || (int64_t(1) << (log2[d] - 1)) < size[d]; };
     const auto log2_pixels = uint32_t(__builtin_ctz(pixels));
     for (uint32_t x = log2_pixels + 1; x-- > 0;)
       for (uint32_t y = log2_pixels - x + 1; y-- > 0;)
         for (uint32_t z = 0; z <= log2_pixels - x - y; ++z) {
           log2 = {x, y, z, log2_pixels - x - y - z};
-          if (!useful(2) || !fits(0) || !fits(1) || !fits(2)) continue;
+          if (!fits(0) || !fits(1) || !fits(2) || (z > 0 && size[2] <= (int64_t(1) << (z - 1)))) break;
           boxes.total = 1;
           for (size_t d = 0; d < 4; ++d) {
-            boxes.count[d] = uint32_t(ceil_div(size[d], 1 << log2[d]));
+            boxes.count[d] = uint32_t((size[d] + (int64_t(1) << log2[d]) - 1) >> log2[d]);
             boxes.total *= boxes.count[d];
           }
           if (boxes.total < best.total) best = boxes;

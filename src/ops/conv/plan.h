@@ -103,9 +103,11 @@ inline std::optional<Plan> make_plan_in_place(const Tensor& source, int64_t chan
   plan.grid.images = source.size(0);
   plan.grid.channels = plan.grid.padded_channels = channels;
   for (size_t d = 0; d < 3; ++d) plan.grid.stride[d] = axes.front()[d].stride;
-  constexpr int64_t kLargestStride = 8;  // of TMA
+  constexpr int64_t kLargestStride = 8;              // of TMA
+  constexpr int64_t kMaxOutputs = int64_t(1) << 28;  // rows of all boxes have 32-bit indices
   bool possible = channels % vector_elements(source) == 0;
   for (const ConvAxes& a : axes) {
+    possible = possible && source.size(0) * a[0].positions * a[1].positions * a[2].positions <= kMaxOutputs;
     const size_t taps = a[0].taps.size() * a[1].taps.size() * a[2].taps.size();
     possible = possible && taps <= kMaxConvSteps;
     for (const ConvAxis& axis : a) possible = possible && axis.stride <= kLargestStride;
