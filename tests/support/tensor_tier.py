@@ -30,9 +30,9 @@ def run_script(script: Path, seed: int, variables: dict[str, str] = TENSORS) -> 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def main(compare: Callable[[random.Random], str], kernels: str, count: int) -> None:
-    """Run the comparisons of a script with the arguments SEED [COUNT]. Some of them must launch kernels whose names
-    begin with `kernels`. `compare` checks one random call, and returns a description of it."""
+def main(compare: Callable[[random.Random], str], kernels: list[str], count: int) -> None:
+    """Run the comparisons of a script with the arguments SEED [COUNT]. For each prefix in `kernels`, some of them must
+    launch a kernel. `compare` checks one random call, and returns a description of it."""
     seed, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else count
     mpsx.fallback.set_mode("error")
     torch.manual_seed(seed)
@@ -40,4 +40,5 @@ def main(compare: Callable[[random.Random], str], kernels: str, count: int) -> N
     for _ in range(count):
         print(compare(choice), flush=True)
     launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
-    assert any(name.startswith(kernels) for name in launched), launched
+    for prefix in kernels:
+        assert any(name.startswith(prefix) for name in launched), (prefix, launched)

@@ -99,4 +99,4 @@ def compare(choice: random.Random) -> str:
 
 
 if __name__ == "__main__":
-    main(compare, "attention_tensor_", 6)
+    main(compare, ["attention_tensor_"], 6)

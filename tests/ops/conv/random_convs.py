@@ -50,13 +50,17 @@ def check_infinity(case: tuple, dtype: torch.dtype, position: int) -> None:
         assert not got.isnan().any()
 
 
-def check_in_random_layout(case: tuple, dtype: torch.dtype, choice: random.Random) -> str:
-    """Check a convolution and its gradients in a random layout. Return a description."""
+def random_layout(case: tuple, choice: random.Random) -> str:
+    """Return a random layout of a convolution's tensors."""
     _, _, channels, out_channels, size, *_ = case
     layouts = ["contiguous", "slice"]
     if len(size) in LAST and min(channels, out_channels) > 1:  # with one channel, both formats have the same strides
         layouts.append("channels_last")
-    layout = choice.choice(layouts)
+    return choice.choice(layouts)
+
+
+def check_in_layout(case: tuple, dtype: torch.dtype, layout: str, choice: random.Random) -> str:
+    """Check a convolution and its gradients, with and without infinities. Return a description."""
     bias = choice.random() < 0.5
     text = f"{case} {dtype} {layout} bias={bias}"
     try:
@@ -100,8 +104,8 @@ def compare(choice: random.Random) -> str:
         channels = choice.choice([1, 3, 8, 16, 20, 20 if dims == 3 else 64])
         out_channels = choice.choice([1, 5, 16, 24, 24 if dims == 3 else 70])
     case = (transposed, choice.randint(1, 3), channels, out_channels, size, kernel, stride, padding, dilation, groups)
-    return check_in_random_layout(case, choice.choice(FLOAT), choice)
+    return check_in_layout(case, choice.choice(FLOAT), random_layout(case, choice), choice)
 
 
 if __name__ == "__main__":
-    main(compare, "conv_gemm_tensor_", 12)
+    main(compare, ["conv_gemm_tensor_"], 12)

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
 import torch
-from random_convs import check_in_random_layout
+from random_convs import check_in_layout, random_layout
 from tensor_tier import main
 
 
@@ -28,8 +28,8 @@ def compare(choice: random.Random) -> str:
     if choice.random() < 0.3:  # the input gradient has few channels
         few, channels = channels, few
     case = (transposed, choice.randint(1, 3), channels, few, size, kernel, stride, padding, dilation, 1)
-    return check_in_random_layout(case, torch.float32, choice)
+    return check_in_layout(case, torch.float32, random_layout(case, choice), choice)
 
 
 if __name__ == "__main__":
-    main(compare, "conv_narrow_", 12)
+    main(compare, ["conv_narrow_"], 12)

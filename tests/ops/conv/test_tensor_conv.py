@@ -16,6 +16,12 @@ def test_random_convolutions(seed: int) -> None:
     run_script(Path(__file__).with_name("random_convs.py"), seed)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_convolutions_in_place(seed: int) -> None:
+    """Convolutions of channels-last tensors, which are not copied, are as accurate as on the CPU."""
+    run_script(Path(__file__).with_name("random_in_place.py"), seed)
+
+
 def test_packed_copies() -> None:
     """Both gradients share a copy of the output gradient, and channels-last tensors are read in place."""
     run_script(Path(__file__).with_name("packed_copies.py"), 0)

@@ -75,4 +75,4 @@ def compare(choice: random.Random) -> str:
 
 
 if __name__ == "__main__":
-    main(compare, "matmul_tensor_", 60)
+    main(compare, ["matmul_tensor_"], 60)
