@@ -59,7 +59,7 @@ struct ConvGemmParams {
   ConvGroups group;  // read by conv_gemm_tensor_grouped
 };
 
-// A channels-last tensor that GEMMs read in place. Dimensions are in the order of PixelMatrix
+// The layout of a channels-last tensor that is read without copying it. Dimensions are in the order of PixelMatrix
 // (metal/lib/multiply_pixels.h): x, y, z, images.
 struct ConvPixels {
   int64_t stride[4];
@@ -83,8 +83,8 @@ struct ConvPixelParams {
 
 // Parameters of conv_weight_grad_tensor.metal. For each matrix of groups and each step, a GEMM computes
 // sums[m, n] = sum of grad[window][m] * source[window][offset + n] over all windows. A step covers the taps of a row,
-// and n is a pair of a tap and a channel. In place, all taps are one step, and the windows are the outputs of all
-// boxes.
+// and n is a pair of a tap and a channel. If in_place is set, there is a single step for all taps, and the windows are
+// the outputs of all boxes.
 struct ConvWeightGradParams {
   int64_t grad_matrix, grad_pitch, source_matrix, source_pitch;  // strides between matrices and windows, in elements
   uint32_t offsets[kMaxConvSteps];                               // of the steps, in pixels
@@ -101,7 +101,7 @@ struct ConvWeightGradParams {
   uint32_t images;
   ConvSize positions;
   ConvGrid grid;
-  // The tensors that are read in place.
+  // Whether `grad` and `source` are channels-last tensors instead of packed copies, and their layouts.
   uint32_t in_place;
   ConvPixels grad, source;
   ConvBoxes boxes;

@@ -1,7 +1,6 @@
-// Sums of products whose operands are boxes of pixels of channels-last images, as in a convolution. On NVIDIA GPUs from
-// sm_90 on, TMA loads the boxes and writes zeros for pixels outside the images (MPSX_MULTIPLY_PIXELS and
-// MPSX_MULTIPLY_OVER_PIXELS are then in metal_stdlib/cuda/tensor/multiply_pixels.h). Elsewhere, the threads copy each
-// box to threadgroup memory.
+// Sums of products whose operands are boxes of pixels of channels-last images, as in a convolution. Pixels
+// outside the images are zero. On Hopper GPUs, TMA loads the boxes (MPSX_MULTIPLY_PIXELS and MPSX_MULTIPLY_OVER_PIXELS
+// are then in metal_stdlib/cuda/tensor/multiply_pixels.h). Elsewhere, the threads copy each box to threadgroup memory.
 //
 // The pixels are rows of the left operand, and the right operand is a StepMatrix or a StepColumns:
 //   PixelMatrix<T> left = {data, channels, extent, stride, step, log2_size};
@@ -14,7 +13,7 @@
 // left operand with box i of the right one:
 //   threadgroup T memory[kPixelRows * (Tile::BM + Tile::BN)];
 //   MPSX_MULTIPLY_OVER_PIXELS<Tile::BM, Tile::BN>(multiply, left, right, steps, memory, g, sums);
-// Each block of kPixelDepth<T> columns of the right operand may be at another place:
+// Each block of kPixelDepth<T> columns of the right operand has its own box and first channel:
 //   int count() const, left_column() const, right_column(int block) const;    // the first channels
 //   PixelIndex left_row(int i) const, right_row(int i, int block) const;
 // A box has kPixelDepth<T> pixels. An infinity in one operand times a zero outside the other operand's image is NaN.

@@ -38,7 +38,8 @@ inline bool has_narrow_kernel(const Tensor& source, int64_t outputs, int64_t gro
          source.stride(-1) == 1 && runtime::elements_per_thread(kNarrowRows, 0) > 0;
 }
 
-// Returns a plan if the kernels also support the window. `weight` is [O, C, ...], or [C, O, ...] if `backward` is true.
+// Returns a plan, or nothing if the kernels do not support the window. `weight` is [O, C, ...], or [C, O, ...] if
+// `backward` is true.
 inline std::optional<NarrowPlan> plan_narrow(const Tensor& out_given, const Tensor& source_given,
                                              const Tensor& weight_given, const ConvWindow& w, bool backward) {
   const Tensor out = with_three_dims(out_given), source = with_three_dims(source_given);

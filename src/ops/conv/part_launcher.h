@@ -163,9 +163,10 @@ class PartLauncher {
     return true;
   }
 
-  // Lets the parts of a convolution in place read the weight itself if its outputs are contiguous, as those of a
-  // transposed convolution with a channels-last weight are. Otherwise, returns false. In float32, transposing the
-  // weight's tiles in the kernel takes longer than a copy of the weight (190 instead of 185 us for 512x7x512x3, H200).
+  // Lets the parts read the weight itself, without a copy, if the plan is in place and the weight's outputs are
+  // contiguous. In the input gradient of a channels-last convolution, they are. Otherwise, returns false. float32
+  // weights are copied, because transposing their tiles in the kernel takes longer (512x7x512x3 190 instead of 185 us,
+  // H200).
   bool reads_weight_by_channel() {
     const GroupedWeight& w = weight_;
     const auto size = int64_t(w.weight.element_size());
