@@ -8,7 +8,7 @@
 #include "conv/tile_epilogue.h"
 #include "lib/instantiate.h"
 
-// The products of a tile: one for each step of a part (lib/multiply_pixels.h).
+// A tile is the sum of one product per tap (lib/multiply_pixels.h).
 struct ConvPixelSteps {
   constant ConvPixelParams& p;
   constant ConvGemmPart& part;
@@ -17,7 +17,9 @@ struct ConvPixelSteps {
   bool transposed;
   METAL_FUNC int count() const { return int(part.steps); }
   METAL_FUNC int depth() const { return int(part.K); }
-  METAL_FUNC PixelIndex left_row(int i) const { return tap_pixel(output, part.first_step + uint(i), p.boxes); }
+  METAL_FUNC PixelIndex left_row(int i) const {
+    return tap_pixel(output, first_pixel(part.first_step + uint(i), p.boxes), p.boxes);
+  }
   METAL_FUNC int right_row(int i) const {
     return int(n + (transposed ? uint(i) * part.right_row_step : p.gemm.rows[part.first_step + uint(i)]));
   }

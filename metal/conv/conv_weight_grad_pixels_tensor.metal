@@ -5,33 +5,28 @@
 #include "conv/weight_grad_tiles.h"
 #include "lib/instantiate.h"
 
-// The boxes `first` to `last` of a tile's K (lib/multiply_pixels.h). The columns of the right operand are the channels
-// of tap 0 in blocks of BLOCK, then those of tap 1, and so on. What depends only on the block is computed once, because
-// a single thread requests the loads.
+// A tile is the sum of one product per box, from box `first` up to `last` (lib/multiply_pixels.h). The right operand
+// has the channels of each tap in turn, padded to blocks of BLOCK columns. A single thread requests all loads, so each
+// block's tap and channel are looked up only once.
 template <uint BLOCK, uint BLOCKS>
 struct ConvWeightPixelSteps {
   constant ConvWeightGradParams& p;
   uint m, first, last;
-  PixelIndex tap[BLOCKS];  // the pixel that output 0 reads
+  PixelIndex tap[BLOCKS];  // its first pixel
   int channel[BLOCKS];     // past the last tap, a channel that does not exist
   METAL_FUNC ConvWeightPixelSteps(constant ConvWeightGradParams& params, TileOffset tile, uint first_box, uint last_box)
       : p(params), m(tile.m), first(first_box), last(last_box) {
     MPSX_UNROLL
     for (uint b = 0; b < BLOCKS; ++b) {
       const uint column = tile.n + b * BLOCK, at = column / p.padded_channels, inside = min(at, p.row_taps - 1);
-      tap[b] = {{p.boxes.first[inside][0], p.boxes.first[inside][1], p.boxes.first[inside][2], 0}};
+      tap[b] = first_pixel(inside, p.boxes);
       channel[b] = int(at < p.row_taps ? column - at * p.padded_channels : p.padded_channels);
     }
   }
   METAL_FUNC int count() const { return int(last - first); }
   METAL_FUNC int left_column() const { return int(m); }
   METAL_FUNC PixelIndex left_row(int i) const { return first_output(first + uint(i), p.boxes); }
-  METAL_FUNC PixelIndex right_row(int i, int block) const {
-    PixelIndex pixel = left_row(i);
-    MPSX_UNROLL
-    for (uint d = 0; d < 3; ++d) pixel.at[d] = pixel.at[d] * int(p.boxes.stride[d]) + tap[block].at[d];
-    return pixel;
-  }
+  METAL_FUNC PixelIndex right_row(int i, int block) const { return tap_pixel(left_row(i), tap[block], p.boxes); }
   METAL_FUNC int right_column(int block) const { return channel[block]; }
 };
 

@@ -43,20 +43,21 @@ inline float sum_windows(device const T* grad, device const T* source, constant 
   return sum;
 }
 
-// Computes the gradient of one weight from tensors that are read in place, starting at the output's and the input's
-// channel. Returns early if it is NaN.
+// Computes the gradient of one weight, in place. `grad` and `source` start at the weight's output and channel. Returns
+// early if the sum is NaN.
 template <typename T>
 inline float sum_outputs(device T* grad, device T* source, uint tap, constant ConvWeightGradParams& p) {
+  const PixelMatrix<T> outputs = pixel_matrix(grad, p.grad, p.boxes, false);
+  const PixelMatrix<T> inputs = pixel_matrix(source, p.source, p.boxes, true);
+  const PixelIndex first = first_pixel(tap, p.boxes);
   float sum = 0.0f;
   for (uint image = 0; image < p.images; ++image)
     for (uint z = 0; z < p.positions.size[0]; ++z)
       for (uint y = 0; y < p.positions.size[1]; ++y) {
         for (uint x = 0; x < p.positions.size[2]; ++x) {
           const PixelIndex output = {{int(x), int(y), int(z), int(image)}};
-          device T* const from =
-              pixel_matrix(source, p.source, p.boxes, true).pixel(tap_pixel(output, tap, p.boxes), 0);
-          if (from != nullptr)
-            sum += float(*pixel_matrix(grad, p.grad, p.boxes, false).pixel(output, 0)) * float(*from);
+          device T* const from = inputs.pixel(tap_pixel(output, first, p.boxes), 0);
+          if (from != nullptr) sum += float(*outputs.pixel(output, 0)) * float(*from);
         }
         if (is_nan(sum)) return sum;
       }

@@ -1,10 +1,10 @@
-// Convolutions that read channels-last tensors in place, in boxes of pixels.
+// Boxes of pixels of channels-last tensors, which convolutions read without copying them.
 #pragma once
 
 #include "conv/pixels.h"
 #include "lib/multiply_pixels.h"
 
-// Returns the pixels of `from`, in boxes whose adjacent pixels are `step` apart.
+// Returns a tensor's pixels. `strided`: it is the convolution's input, so that a box's pixels are a stride apart.
 template <typename T>
 METAL_FUNC PixelMatrix<T> pixel_matrix(device T* data, constant ConvPixels& from, constant ConvBoxes& boxes,
                                        bool strided) {
@@ -25,9 +25,13 @@ METAL_FUNC PixelIndex first_output(uint box, constant ConvBoxes& boxes) {
   return {{int(at.index[2] << boxes.log2_size[0]), int(at.index[1] << boxes.log2_size[1]),
            int(at.index[0] << boxes.log2_size[2]), int(at.image << boxes.log2_size[3])}};
 }
-// The pixel of the input that an output reads for a tap.
-METAL_FUNC PixelIndex tap_pixel(PixelIndex output, uint tap, constant ConvBoxes& boxes) {
+// The pixel of the input that output 0 reads for a tap.
+METAL_FUNC PixelIndex first_pixel(uint tap, constant ConvBoxes& boxes) {
+  return {{boxes.first[tap][0], boxes.first[tap][1], boxes.first[tap][2], 0}};
+}
+// The pixel of the input that an output reads for the tap whose first pixel is `first`.
+METAL_FUNC PixelIndex tap_pixel(PixelIndex output, PixelIndex first, constant ConvBoxes& boxes) {
   MPSX_UNROLL
-  for (uint d = 0; d < 3; ++d) output.at[d] = output.at[d] * int(boxes.stride[d]) + boxes.first[tap][d];
+  for (uint d = 0; d < 3; ++d) output.at[d] = output.at[d] * int(boxes.stride[d]) + first.at[d];
   return output;
 }

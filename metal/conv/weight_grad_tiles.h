@@ -2,7 +2,7 @@
 // src/ops/conv/tensor_cost.h.
 #pragma once
 
-#include "lib/tensor_gemm.h"
+#include "conv/gemm_tiles.h"
 
 // Stores a tile of partial sums.
 struct ConvWeightGradPartials {
@@ -14,11 +14,8 @@ struct ConvWeightGradPartials {
   }
 };
 
-typedef TensorTile<128, 256, 8, false> Tile128x256;
 typedef TensorTile<128, 192, 8, false> Tile128x192;
-typedef TensorTile<128, 128, 8, false> Tile128x128;
 typedef TensorTile<64, 192, 4, false> Tile64x192;
-typedef TensorTile<64, 128, 4, false> Tile64x128;
 
 // Calls F(type, tag, name, tile) for the tiles of each type.
 #define MPSX_CONV_WEIGHT_GRAD_TILES_16_BIT(F, T, TAG) \

@@ -19,7 +19,7 @@ struct row_offsets {
 template <int W, bool K_MAJOR, bool BY_TMA>
 struct float_tile {
   static constexpr unsigned kPitch = BY_TMA ? 128 : 144, kBytes = W * kPitch, kBoxBytes = 32 * kPitch;
-  static constexpr int kRowElements = 32, kBoxes = W / 32;  // if not K_MAJOR
+  static constexpr int kBoxes = W / 32;  // if not K_MAJOR
   typedef row_offsets<BY_TMA> offsets;
 
   // Returns where four floats of a row start in it. `offset` is the offset of the row.

@@ -15,17 +15,6 @@ MPSX_FN void warpgroup_multiply_pixels(const A& left, const B& right, Walk walk,
       wait_for_previous_kernel();
   });
 }
-// Calls f(thread, sums) with the elements of `destination`, which f adds to.
-template <matmul2d_descriptor D, class Scope, class C, class F>
-MPSX_FN void add_to_destination(C& destination, F f) {
-  typedef typename accumulator_layout<D, Scope>::type L;
-  static_assert(metal::is_same_v<L, typename destination_layout<D, Scope>::type>, "the sums need no exchange");
-  const int thread = scope_thread<Scope>();
-  float sums[L::kCapacity];
-  load_destination<D, L>(destination, thread, sums);
-  f(thread, sums);
-  store_destination<L>(destination, thread, sums);
-}
 #endif
 
 template <class Multiply, class Pixels, class Matrix, class Steps, class Memory, class Group, class C>
