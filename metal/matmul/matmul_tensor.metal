@@ -13,12 +13,12 @@ struct ScaleTile {
 template <typename O, bool BROADCAST_ROW>
 struct AddMatrix {
   device const O* c;
-  long row_stride, column_stride;
-  uint last_row, last_column;
+  long row_stride;
+  uint column_stride, last_row, last_column;
   float beta;
   float apply(uint row, uint column, float x) const {
-    const long offset = long(min(column, last_column)) * column_stride;
-    return x + beta * float(c[BROADCAST_ROW ? offset : offset + long(min(row, last_row)) * row_stride]);
+    device const O* const from = BROADCAST_ROW ? c : c + long(min(row, last_row)) * row_stride;
+    return x + beta * float(from[min(column, last_column) * column_stride]);
   }
 };
 template <uint ACTIVATION>
@@ -45,9 +45,9 @@ struct TensorEpilogue {
     }
     if (p.alpha != 1.0f) transform_tile(sum, tile, ScaleTile{p.alpha});
     if (p.has_c && p.c.row == 0)
-      transform_tile(sum, tile, AddMatrix<O, true>{c, 0, p.c.column, p.M - 1, p.N - 1, p.beta});
+      transform_tile(sum, tile, AddMatrix<O, true>{c, 0, uint(p.c.column), p.M - 1, p.N - 1, p.beta});
     else if (p.has_c)
-      transform_tile(sum, tile, AddMatrix<O, false>{c, p.c.row, p.c.column, p.M - 1, p.N - 1, p.beta});
+      transform_tile(sum, tile, AddMatrix<O, false>{c, p.c.row, uint(p.c.column), p.M - 1, p.N - 1, p.beta});
     if (ACTIVATE) {
       if (p.activation == kActivationRelu) transform_tile(sum, tile, ActivateTile<kActivationRelu>());
       if (p.activation == kActivationGelu) transform_tile(sum, tile, ActivateTile<kActivationGelu>());

@@ -206,6 +206,7 @@ bool launch_tensor_tier(GemmArgs& args) {
   if (!runtime::forces_tensor_tier() && double(args.batch * p.M * p.N * splits) < tuned.matmul_tensor_outputs)
     return false;
   if (p.out.column != 1 && p.out.row == 1) args.transpose();
+  if (p.has_c && uint64_t(p.N) * uint64_t(p.c.column) > UINT32_MAX) return false;  // kernels index a row with 32 bits
   const bool relaxed =
       tag == Tag::f32 && at::globalContext().float32MatmulPrecision() != at::Float32MatmulPrecision::HIGHEST;
   const Variant variant = p.activation != kActivationNone ? kActivated : relaxed ? kRelaxed : kPlain;

@@ -51,7 +51,7 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
       const int row = L::slot_row(thread, slot);
       V* const line = row < ROWS ? rows.row(row) : nullptr;
       if constexpr (kPacked) {
-        if (aligned) {
+        if (aligned && columns % 8 == 0) {  // whole vectors; separate code for the last vector of a row is not worth it
 #pragma unroll
           for (int block = 0; block < L::kBlockColumns; block += 4) {
             unsigned w[4];
@@ -61,13 +61,7 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
                                     elements[L::element(slot, (block + i) * 2 + 1)]);
             transpose_quad(w, quad);
             const int column = first + block * 8 + quad * 8;
-            if (line && column + 8 <= columns) {
-              store_global(line + column, word4{w[0], w[1], w[2], w[3]});
-            } else if (line && column < columns) {
-#pragma unroll
-              for (int i = 0; i < 8; ++i)
-                if (column + i < columns) line[column + i] = metal::as_type<V>(metal::ushort(w[i / 2] >> (i % 2 * 16)));
-            }
+            if (line && column < columns) store_global(line + column, word4{w[0], w[1], w[2], w[3]});
           }
           continue;
         }
