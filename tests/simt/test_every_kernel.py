@@ -25,7 +25,7 @@ from tables import TAGS
 
 HERE = Path(__file__).resolve().parent
 TENSOR_TIER = "tensor tier"  # its cases have names that begin with this
-TENSOR_KERNEL = re.compile(r"(matmul|attention|conv)\w*_tensor_|dequantize_int4_")
+TENSOR_KERNEL = re.compile(r"(gemv|matmul|attention|conv)\w*_tensor_|dequantize_int4_")
 # The largest threadgroup. The sweep adds the smaller ones.
 SIZES = (*(pytest.param(size, marks=pytest.mark.sweep) for size in (32, 64, 256)), 1024)
 DTYPE = re.compile(rf"_({'|'.join(TAGS.values())})(?=_|$)")  # in a kernel's name

@@ -1,6 +1,8 @@
-// Launches the kernels in metal/matmul/int4.metal.
+// Launches the kernels in metal/matmul/int4.metal, gemv_int.metal, and gemv_int4_tensor.metal.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
+
+#include <bit>
 
 #include "matmul/params.h"
 #include "ops/gemm.h"
@@ -54,6 +56,31 @@ void multiply_dequantized(const Tensor& out, const Tensor& a, const Tensor& pack
   }
 }
 
+// Whether to multiply with the tensor tier's GEMV.
+bool uses_tensor_gemv(const Tensor& a, uint32_t M) {
+  const Tag tag = tag_of(a);
+  return (tag == Tag::f16 || tag == Tag::bf16) && runtime::uses_tensor_tier() &&
+         runtime::prefers_large_tensor_tiles() && M <= runtime::tuning().int4_gemv_rows;
+}
+void launch_tensor_gemv(const Tensor& out, const Tensor& a, const Tensor& packed, const Tensor& scales,
+                        const Int4Params& p) {
+  static const KernelSet kernels[] = {KernelSet("gemv_int4_tensor_1"), KernelSet("gemv_int4_tensor_2"),
+                                      KernelSet("gemv_int4_tensor_4")};
+  const uint32_t words = std::min<uint32_t>(p.group / kInt4Block, 4);  // of a row, that a thread loads at a time
+  auto& kernel = kernels[words / 2].get(tag_of(out));
+  const uint32_t width = kernel.kernel->simd_width;
+  const uint32_t columns = uint32_t(ceil_div(p.N, kInt4GemvColumns)), rows = uint32_t(ceil_div(p.M, kInt4GemvRows));
+  // A SIMD group multiplies two blocks of `words` words at a time. More SIMD groups per threadgroup are only faster if
+  // they run on multiprocessors that would be idle otherwise (H200, 4096 to 50256 columns).
+  const uint64_t pairs = ceil_div(p.K, 2 * words * kInt4Block);
+  const uint64_t idle = uint64_t(runtime::target_resident_threads()) / 2 / (uint64_t(columns) * rows * width);
+  const uint64_t wanted = std::bit_floor(std::clamp<uint64_t>(idle, kInt4GemvSimdGroups / 4, kInt4GemvSimdGroups));
+  const uint64_t simdgroups = std::min(wanted, pairs);
+  Launch l(kernel);
+  l.outputs(out).inputs(a, packed, scales).bytes(p).groups({columns, rows}, uint32_t(simdgroups) * width);
+  l.work((p.K / 2 + 16) * kInt4GemvColumns).run();
+}
+
 Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t group, const Tensor& scales) {
   static const KernelSet tiled("matmul_int4"), gemv("gemv_int4");
   TORCH_CHECK(has_float_kernel(self) && self.dim() == 2,
@@ -81,18 +108,23 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
   p.N = uint32_t(N);
   p.K = uint32_t(K);
   p.group = uint32_t(group);
-  const bool few = p.M <= kFewRows;
+  const bool tensor_gemv = uses_tensor_gemv(self, p.M), few = tensor_gemv || p.M <= kFewRows;
   const auto vectorizable = [](const Tensor& t) {
     return is_vectorizable(t.const_data_ptr(), t.element_size(), t.stride(0), t.stride(1));
   };
   const Tensor a =
       few && !(self.stride(1) == 1 && vectorizable(self)) ? self.clone(at::MemoryFormat::Contiguous) : self;
-  const Tensor dense_scales = scales.contiguous();
+  const Tensor dense_scales =
+      tensor_gemv && !aligned(scales) ? scales.clone(at::MemoryFormat::Contiguous) : scales.contiguous();
   p.a_row = a.stride(0);
   p.a_column = a.stride(1);
   p.vectorize_a = self.scalar_type() == at::kFloat && vectorizable(a);
   const Tensor packed = few && !aligned(weight) ? weight.clone() : weight;
   const auto bind = [&](Launch& l) -> Launch& { return l.outputs(out).inputs(a, packed, dense_scales).bytes(p); };
+  if (tensor_gemv) {
+    launch_tensor_gemv(out, a, packed, dense_scales, p);
+    return out;
+  }
   if (few) {
     auto& kernel = gemv.get(tag_of(self));
     const auto lane_groups = gemv_int_lane_groups(kernel, p.M, p.N, p.K / kInt4Block);

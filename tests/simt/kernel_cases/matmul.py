@@ -23,16 +23,17 @@ def int_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def dequantized(packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Return 4-bit weights of groups of 64 in the type of `scales`."""
+    """Return 4-bit weights in the type of `scales`."""
     weight = torch.stack([packed >> 4, packed & 15], -1).flatten(1).to(scales.dtype) - 8
-    factor, zero = (s.t().repeat_interleave(64, 1) for s in scales.unbind(-1))
+    factor, zero = (s.t().repeat_interleave(weight.shape[1] // len(scales), 1) for s in scales.unbind(-1))
     return weight * factor + zero
 
 
 def int4_matmul(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """Call the operator with packed 4-bit weights. On the CPU, compute its formula in float64."""
     if x.device.type != "cpu":
-        return torch._weight_int4pack_mm(x, torch._convert_weight_to_int4pack(packed, 2), 64, scales)
+        group = x.shape[1] // len(scales)
+        return torch._weight_int4pack_mm(x, torch._convert_weight_to_int4pack(packed, 2), group, scales)
     return x @ dequantized(packed, scales).t()
 
 

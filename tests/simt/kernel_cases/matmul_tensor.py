@@ -68,6 +68,11 @@ def cases() -> Iterator[Case]:
         x = values(70, 192, dtype=dtype, low=-0.5, high=0.5, seed=5)
         error = {} if dtype == torch.float32 else {"error": rounded_weights_error}
         yield case(f"{NAME}: _weight_int4pack_mm {tag}", int4_matmul, x, packed, scales, **error)
+        for rows, group in ((1, 32), (3, 64), (9, 128)) if dtype != torch.float32 else ():
+            packed, x = values(72, 192, dtype=torch.uint8, high=255), values(rows, 384, dtype=dtype, low=-0.5, high=0.5)
+            scales = values(384 // group, 72, 2, dtype=dtype, low=-0.1, high=0.1)
+            label = f"{NAME}: _weight_int4pack_mm of {rows} with groups of {group} {tag}"
+            yield case(label, int4_matmul, x, packed, scales, **error)
         for m, n, k in CLUSTER_SHAPES if dtype != torch.float32 else ():
             for transposed in TRANSPOSITIONS:
                 label = f"{CLUSTERS}: mm {m}x{n}x{k} {''.join('nt'[t] for t in transposed)} {tag}"

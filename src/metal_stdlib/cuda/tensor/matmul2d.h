@@ -159,3 +159,4 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
 #include "multiply_pixels.h"
 #include "multiply_steps.h"
 #include "multiply_tiles.h"
+#include "multiply_vectors.h"
