@@ -18,12 +18,9 @@ from pathlib import Path
 
 import torch
 
-import mpsx  # noqa: F401
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench.tensor_gemm import ROUNDS, cuda_graph, medians, recorded
+from bench.tensor_gemm import DTYPES, ROUNDS, cuda_graph, medians, recorded
 
-DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 CALLS = 40  # per graph
 Call = Callable[[], torch.Tensor]
 Product = tuple[Call, Call, int]  # the call, its weights, and their bytes
