@@ -5,8 +5,10 @@
 #include <deque>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "runtime/device.h"
+#include "runtime/kernel_names.h"
 #include "runtime/kernel_registry.h"
 
 namespace mpsx::runtime {
@@ -43,6 +45,14 @@ KernelEntry* find_kernel_or_null(const std::string& name) {
   KernelEntry& entry = new_entry(r, *kernel, name);
   r.by_name.emplace(name, &entry);
   return &entry;
+}
+
+bool library_contains(const std::string& name) {
+  static const auto* const names = [] {
+    const std::vector<std::string> all = driver().kernel_names();
+    return new std::unordered_set<std::string>(all.begin(), all.end());
+  }();
+  return names->count(name) != 0;
 }
 
 KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name) {
