@@ -43,8 +43,8 @@ inline float sum_windows(device const T* grad, device const T* source, constant 
   return sum;
 }
 
-// Computes the gradient of one weight, in place. `grad` and `source` start at the weight's output and channel. Returns
-// early if the sum is NaN.
+// Computes the gradient of one weight from channels-last tensors. `grad` points to the weight's output channel in the
+// first pixel, and `source` to its input channel. Returns early if the sum is NaN.
 template <typename T>
 inline float sum_outputs(device T* grad, device T* source, uint tap, constant ConvWeightGradParams& p) {
   const PixelMatrix<T> outputs = pixel_matrix(grad, p.grad, p.boxes, false);

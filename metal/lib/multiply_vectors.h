@@ -17,10 +17,6 @@
 
 enum : uint { kVectors = 8 };
 
-// The row, and the first column, of a lane's elements of a 16 x 16 fragment. It also holds those of the row 8 below.
-METAL_FUNC uint fragment_row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
-METAL_FUNC uint fragment_column(uint lane) { return ((lane / 4 & 2) + lane % 2) * 4; }
-
 struct FragmentVectors {
   enum : uint { kSums = 8 };
   static METAL_FUNC uint row(uint lane, uint i) { return fragment_row(lane) + i / 4 * 8; }

@@ -19,10 +19,11 @@ struct Fragment8x16 {
   vec<T, 4> elements;
   METAL_FUNC thread vec<T, 4>& thread_elements() { return elements; }
 };
+// The row, and the first of the four columns, that a lane holds.
+inline uint fragment_row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
+inline uint fragment_column(uint lane) { return ((lane / 4 & 2) + lane % 2) * 4; }
 // Returns the offset of a lane's elements within a fragment in threadgroup memory.
-inline uint fragment_offset(uint lane, uint stride) {
-  return ((lane / 4 & 4) + lane / 2 % 4) * stride + ((lane / 4 & 2) + lane % 2) * 4;
-}
+inline uint fragment_offset(uint lane, uint stride) { return fragment_row(lane) * stride + fragment_column(lane); }
 template <typename T>
 METAL_FUNC void load_fragment(thread Fragment8x16<T>& to, threadgroup const T* from, uint stride, uint lane) {
   to.elements = *(threadgroup const vec<T, 4>*)(from + fragment_offset(lane, stride));

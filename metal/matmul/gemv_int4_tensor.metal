@@ -122,8 +122,8 @@ struct Int4Run {
   }
 };
 
-// Rows of `a` are contiguous. `a`, the weights, and the scales are aligned. The size of a quantization group is a power
-// of two, and at least WORDS blocks.
+// Rows of `a` are contiguous. `a`, the weights, and the scales are aligned. The number of weights in a quantization
+// group is a power of two. A group has at least WORDS blocks.
 template <typename T, uint WORDS>
 [[max_total_threads_per_threadgroup(kInt4GemvSimdGroups * 32)]]
 kernel void gemv_int4_tensor(device T* out [[buffer(0)]], device const T* a [[buffer(1)]],

@@ -29,7 +29,8 @@ struct MatmulParams {
 // its low half and element i + kInt4Block / 2 in its high half. Each quantization group along K has a scale and an
 // offset, `zero`. A weight q is dequantized to (q - 8) * scale + zero.
 enum : uint32_t { kInt4Block = 32 };
-// The tensor tier's GEMV: rows and columns of the output per threadgroup, and the most SIMD groups of a threadgroup.
+// A threadgroup of the tensor tier's GEMV computes this many rows and columns of the output. It has at most this many
+// SIMD groups.
 enum : uint32_t { kInt4GemvRows = 8, kInt4GemvColumns = 32, kInt4GemvSimdGroups = 16 };
 
 struct Int4Params {

@@ -163,8 +163,8 @@ class PartLauncher {
     return true;
   }
 
-  // Lets the parts read the weight itself, without a copy, if the plan is in place and the weight's outputs are
-  // contiguous. In the input gradient of a channels-last convolution, they are. Otherwise, returns false. float32
+  // If the plan reads its tensors in place and the weight's output channels are contiguous, which they are in the input
+  // gradient of a channels-last convolution, the parts read the weight, too. Otherwise, returns false. float32
   // weights are copied, because transposing their tiles in the kernel takes longer (512x7x512x3 190 instead of 185 us,
   // H200).
   bool reads_weight_by_channel() {

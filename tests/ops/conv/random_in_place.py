@@ -1,4 +1,4 @@
-"""Compare random convolutions of tensors that are read in place with float64: `python random_in_place.py SEED [COUNT]`.
+"""Compare random convolutions that read their tensors in place with float64: `python random_in_place.py SEED [COUNT]`.
 
 Channels are whole vectors of 16 bytes, and most tensors are in channels-last format.
 """
@@ -33,7 +33,7 @@ def compare(choice: random.Random) -> str:
     size = [max(choice.randint(3, limit), (k - 1) * d + 1) for k, d in zip(kernel, dilation, strict=True)]
     if transposed:
         padding = [min(p, (k - 1) * d // 2) for p, k, d in zip(padding, kernel, dilation, strict=True)]
-    groups = choice.choice([1, 1, 1, 2])  # groups of at most 64 channels are combined, and not read in place
+    groups = choice.choice([1, 1, 1, 2])  # the kernels combine groups of up to 64 channels, from copies
     channels, out_channels = (144, 160) if groups == 2 else (choice.choice([8, 16, 24, 64, 72]),
                                                              choice.choice([8, 16, 24, 72]))  # fmt: skip
     case = (transposed, choice.randint(1, 3), channels, out_channels, size, kernel, stride, padding, dilation, groups)

@@ -1,6 +1,6 @@
 // The NVIDIA version of FragmentVectors (metal/lib/multiply_vectors.h). The vectors are the columns of mma.sync's right
-// operand. fragment.h explains the fragments and r(g): hardware lane 4g + q holds elements of vector r(g), and the sums
-// of vectors r(2q) and r(2q + 1).
+// operand. Hardware lane 4g + q holds elements of vector r(g), and computes sums for vectors r(2q) and r(2q + 1).
+// fragment.h defines r.
 #pragma once
 
 namespace mpsx {
