@@ -8,7 +8,6 @@
 #include <unordered_set>
 
 #include "runtime/device.h"
-#include "runtime/kernel_names.h"
 #include "runtime/kernel_registry.h"
 
 namespace mpsx::runtime {
@@ -33,26 +32,26 @@ KernelEntry& new_entry(Registry& r, const driver::Kernel& kernel, const std::str
   return entry;
 }
 
-}  // namespace
-
-KernelEntry* find_kernel_or_null(const std::string& name) {
-  Registry& r = registry();
-  std::lock_guard<std::mutex> lock(r.mutex);
-  auto it = r.by_name.find(name);
-  if (it != r.by_name.end()) return it->second;
-  const driver::Kernel* kernel = driver().kernel(name);
-  if (!kernel) return nullptr;
-  KernelEntry& entry = new_entry(r, *kernel, name);
-  r.by_name.emplace(name, &entry);
-  return &entry;
-}
-
-bool library_contains(const std::string& name) {
+const std::unordered_set<std::string>& library_names() {
   static const auto* const names = [] {
     const std::vector<std::string> all = driver().kernel_names();
     return new std::unordered_set<std::string>(all.begin(), all.end());
   }();
-  return names->count(name) != 0;
+  return *names;
+}
+
+}  // namespace
+
+KernelEntry& find_kernel(const std::string& name) {
+  Registry& r = registry();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  auto it = r.by_name.find(name);
+  if (it != r.by_name.end()) return *it->second;
+  const driver::Kernel* kernel = driver().kernel(name);
+  TORCH_CHECK(kernel, "mpsx: the kernel library has no kernel \"", name, "\"");
+  KernelEntry& entry = new_entry(r, *kernel, name);
+  r.by_name.emplace(name, &entry);
+  return entry;
 }
 
 KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name) {
@@ -73,12 +72,6 @@ void retire_kernel(KernelEntry& entry) {
   r.retired.emplace(entry.name, &entry);
 }
 
-KernelEntry& find_kernel(const std::string& name) {
-  KernelEntry* entry = find_kernel_or_null(name);
-  TORCH_CHECK(entry, "mpsx: the kernel library has no kernel \"", name, "\"");
-  return *entry;
-}
-
 void for_each_kernel(const std::function<void(KernelEntry&)>& visit) {
   Registry& r = registry();
   std::lock_guard<std::mutex> lock(r.mutex);
@@ -92,24 +85,19 @@ std::string KernelSet::name(Tag in, Tag out) const {
   return n;
 }
 
-KernelEntry* KernelSet::missing() {
-  static KernelEntry* m = new KernelEntry;
-  return m;
-}
-
 bool KernelSet::has(Tag in, Tag out) const {
-  auto& slot = slots_[index(in, out)];
-  KernelEntry* e = slot.load(std::memory_order_acquire);
-  if (!e) {
-    e = find_kernel_or_null(name(in, out));
-    slot.store(e ? e : missing(), std::memory_order_release);
+  auto& exists = exists_[index(in, out)];
+  Exists e = exists.load(std::memory_order_relaxed);
+  if (e == Exists::unknown) {
+    e = library_names().count(name(in, out)) ? Exists::yes : Exists::no;
+    exists.store(e, std::memory_order_relaxed);
   }
-  return e && e != missing();
+  return e == Exists::yes;
 }
 
 KernelEntry& KernelSet::load(Tag in, Tag out) const {
   KernelEntry& entry = find_kernel(name(in, out));
-  slots_[index(in, out)].store(&entry, std::memory_order_release);
+  loaded_[index(in, out)].store(&entry, std::memory_order_release);
   return entry;
 }
 

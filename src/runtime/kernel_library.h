@@ -20,7 +20,6 @@ struct KernelEntry {
 
 // Returns the kernel of that name. If the library does not contain it, throws an error that names the kernel.
 KernelEntry& find_kernel(const std::string& name);
-KernelEntry* find_kernel_or_null(const std::string& name);
 
 // All instantiations of the kernel `stem`, named `stem`, `stem_<in>` or `stem_<in>_<out>`. Declare a set `static
 // const`.
@@ -28,18 +27,22 @@ class KernelSet {
  public:
   explicit KernelSet(std::string stem) : stem_(std::move(stem)) {}
   KernelEntry& get(Tag in = Tag::none, Tag out = Tag::none) const {
-    auto* e = slots_[index(in, out)].load(std::memory_order_acquire);
-    return e && e != missing() ? *e : load(in, out);
+    auto* e = loaded_[index(in, out)].load(std::memory_order_acquire);
+    return e ? *e : load(in, out);
   }
+  // Does not load the kernel: on a GPU this would compile it, which takes up to a second.
   bool has(Tag in = Tag::none, Tag out = Tag::none) const;
   std::string name(Tag in = Tag::none, Tag out = Tag::none) const;
 
  private:
   static constexpr size_t index(Tag in, Tag out) { return size_t(in) * (kTags + 1) + size_t(out); }
-  static KernelEntry* missing();  // marks a slot whose kernel does not exist
   KernelEntry& load(Tag in, Tag out) const;
   std::string stem_;
-  mutable std::array<std::atomic<KernelEntry*>, (kTags + 1) * (kTags + 1)> slots_{};
+  enum class Exists : uint8_t { unknown, yes, no };
+  template <typename T>
+  using PerInstantiation = std::array<std::atomic<T>, (kTags + 1) * (kTags + 1)>;
+  mutable PerInstantiation<KernelEntry*> loaded_{};
+  mutable PerInstantiation<Exists> exists_{};
 };
 
 }  // namespace mpsx::runtime

@@ -2,7 +2,6 @@
 
 #include <ATen/Context.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <vector>
 
 #include "runtime/device.h"
-#include "runtime/kernel_names.h"
 #include "runtime/tier.h"
 #include "runtime/tuning.h"
 
@@ -62,23 +60,13 @@ struct Form {
   bool transpose_a, transpose_b;
 };
 
-// The kernels of a tile and a form, and the types for which they exist.
-struct TileKernels : KernelSet {
-  explicit TileKernels(const std::string& stem) : KernelSet(stem) {
-    for (const Tag tag : {Tag::f32, Tag::f16, Tag::bf16}) exists_[size_t(tag)] = runtime::library_contains(name(tag));
-  }
-  bool exist(Tag tag) const { return exists_[size_t(tag)]; }
-
- private:
-  std::array<bool, runtime::kTags> exists_{};
-};
-void add_kernels(std::vector<std::unique_ptr<TileKernels>>& to, const std::string& name) {
+void add_kernels(std::vector<std::unique_ptr<KernelSet>>& to, const std::string& name) {
   for (const char* transposition : {"_nn", "_nt", "_tn", "_tt"})
-    to.push_back(std::make_unique<TileKernels>("matmul_tensor_" + name + transposition));
+    to.push_back(std::make_unique<KernelSet>("matmul_tensor_" + name + transposition));
 }
-const TileKernels& kernels_of(size_t tile, const Form& form) {
+const KernelSet& kernels_of(size_t tile, const Form& form) {
   static const auto* const all = [] {
-    auto* sets = new std::vector<std::unique_ptr<TileKernels>>;
+    auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
     for (const Tile& t : kTiles)
       for (const char* variant : {"", "relaxed_", "act_", "several_"})
         add_kernels(*sets, variant + std::string(t.name));
@@ -86,9 +74,9 @@ const TileKernels& kernels_of(size_t tile, const Form& form) {
   }();
   return *(*all)[(tile * kVariants + form.variant) * 4 + form.transpose_a * 2 + form.transpose_b];
 }
-const TileKernels& cluster_kernels(size_t cluster, const Form& form) {
+const KernelSet& cluster_kernels(size_t cluster, const Form& form) {
   static const auto* const all = [] {
-    auto* sets = new std::vector<std::unique_ptr<TileKernels>>;
+    auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
     for (const Cluster& c : kClusters) add_kernels(*sets, std::string("cluster_") + c.name);
     return sets;
   }();
@@ -97,9 +85,9 @@ const TileKernels& cluster_kernels(size_t cluster, const Form& form) {
 
 struct Choice {
   TileShape tile;
-  const TileKernels* kernels;
-  const TileKernels* several;  // the kernels whose threadgroups compute several tiles, or null
-  uint64_t threadgroups;       // for one matrix and one split of K
+  const KernelSet* kernels;
+  const KernelSet* several;  // the kernels whose threadgroups compute several tiles, or null
+  uint64_t threadgroups;     // for one matrix and one split of K
   SplitK split;
 };
 Choice single_tile(const MatmulParams& p, size_t i, const Form& form, bool allows_several) {
@@ -150,7 +138,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   for (size_t i = 0; i < kTileCount; ++i) {
     const Tile& tile = kTiles[i];
     const double speed = tuned.*(tag == Tag::f32 ? tile.speed_f32 : tile.speed_16bit);
-    if (speed == 0 || !kernels_of(i, form).exist(tag)) continue;
+    if (speed == 0 || !kernels_of(i, form).has(tag)) continue;
     // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of GPT-2
     // (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
     if (p.has_c && tile.threads > 256) continue;
@@ -158,7 +146,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   }
   for (size_t i = 0; i < std::size(kClusters) && tma_only; ++i) {
     const double speed = tuned.*kClusters[i].speed;
-    if (speed > 0 && cluster_kernels(i, form).exist(tag)) consider(cluster(p, i, form), speed, &kClusters[i]);
+    if (speed > 0 && cluster_kernels(i, form).has(tag)) consider(cluster(p, i, form), speed, &kClusters[i]);
   }
   if (best && best->split.splits == 0) best->split.splits = 1;  // K = 0
   return best;
@@ -170,7 +158,7 @@ std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, 
   const MatmulParams& p = args.p;
   const bool large = p.K >= tuned.matmul_wide_tile_k || double(p.M) * p.N >= tuned.matmul_wide_tile_outputs;
   for (const size_t tile : {large ? k64x128 : k64x64, k64x64})
-    if (kernels_of(tile, form).exist(tag)) return single_tile(p, tile, form, false);
+    if (kernels_of(tile, form).has(tag)) return single_tile(p, tile, form, false);
   return std::nullopt;
 }
 
@@ -231,7 +219,7 @@ bool launch_tensor_tier(GemmArgs& args) {
   const TileShape& tile = choice->tile;
   const Tensor partials = args.set_split_k(choice->split);
   const uint64_t tiles = choice->threadgroups * args.batch, resident = resident_threadgroups(tile);
-  if (choice->several && choice->several->exist(tag) && p.split_k == 1 && tiles > resident) {
+  if (choice->several && choice->several->has(tag) && p.split_k == 1 && tiles > resident) {
     p.tiles = uint32_t(tiles);
     Launch l(choice->several->get(tag));
     l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p);

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from processes import run_in_subprocess
-from tensor_tier import SEEDS, run_script
+from tensor_tier import DRIVER, SEEDS, run_script
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -24,3 +24,18 @@ def test_driver_without_tensors() -> None:
     code = "import mpsx; x = torch.ones(4, 4, device='mpsx'); x @ x"
     done = run_in_subprocess(code, MPSX_TIER="tensor", MPSX_DRIVER="host", MPSX_VENDOR="off")
     assert "MPSX_TIER=tensor: expected a driver with Metal 4's tensors" in done.stderr
+
+
+@pytest.mark.skipif(DRIVER != "cuda", reason="counts the kernels in the CUDA driver's cache")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_compiles_only_the_chosen_kernel(tmp_path: Path, dtype: str) -> None:
+    """Choosing between tile sizes does not compile the kernels of the others."""
+    done = run_in_subprocess(f"""if True:
+        import mpsx
+        a, b = (torch.empty(512, n, dtype=torch.{dtype}, device="mpsx") for n in (1024, 768))
+        with mpsx.profiler.launch_log() as log:
+            a.t() @ b
+        print(len(set(log)))
+    """, MPSX_CACHE_DIR=str(tmp_path))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len([file for file in tmp_path.glob("cuda/*/*") if file.is_file()]) == int(done.stdout)
