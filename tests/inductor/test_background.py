@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import run_in_subprocess
+from processes import run_compiled
 
 from mpsx.inductor import kernels
 
@@ -56,7 +56,7 @@ def test_libraries_start_while_inductor_lowers(tmp_path: Path) -> None:
     """All libraries start before the graph's module is written. A second process builds none."""
     variables = {"MPSX_DRIVER": "host", "MPSX_CACHE_DIR": str(tmp_path / "mpsx"),
                  "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}  # fmt: skip
-    first, second = (run_in_subprocess(SCRIPT, **variables) for _ in range(2))
+    first, second = (run_compiled(SCRIPT, **variables) for _ in range(2))
     assert first.returncode == 0, first.stderr[-3000:]
     assert second.returncode == 0, second.stderr[-3000:]
     words = first.stdout.split("\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from processes import run_in_subprocess
+from processes import run_compiled
 
 SCRIPT = """
 import torch.nn as nn
@@ -72,7 +72,7 @@ print(found, compare(count, *counters), compare(sums, *columns), compare(chain, 
 
 def test_small_kernels(simt_library: object) -> None:
     """Independent kernels of equal sizes are fused, and dependent ones run in order."""
-    done = run_in_subprocess(SCRIPT, MPSX_DRIVER="simt")
+    done = run_compiled(SCRIPT, MPSX_DRIVER="simt")
     assert done.returncode == 0, done.stderr[-3000:]
     conversions, counters, sums, *_ = map(int, done.stdout.split())
     assert conversions == 4  # of the input, the first weight, the weights that the backward pass reads, and gradients

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from processes import run_in_subprocess
+from processes import run_compiled
 
 from mpsx import _runtime
 from mpsx.inductor import choices, codegen
@@ -39,7 +39,7 @@ print({name: count for group in ("aot_autograd", "inductor") for name, count in 
 def test_second_process_uses_the_caches(tmp_path: Path) -> None:
     """The second process finds every graph in the caches of AOTAutograd and Inductor, and computes the same numbers."""
     variables = {"MPSX_CACHE_DIR": str(tmp_path / "mpsx"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
-    first, second = (run_in_subprocess(SCRIPT, **variables) for _ in range(2))
+    first, second = (run_compiled(SCRIPT, **variables) for _ in range(2))
     assert first.returncode == 0, first.stderr[-3000:]
     assert second.returncode == 0, second.stderr[-3000:]
     (values, cold), (values_again, warm) = (process.stdout.splitlines()[-2:] for process in (first, second))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from processes import run_in_subprocess
+from processes import run_compiled
 
 # Compares compiled with eager functions, and prints the generated kernels.
 SCRIPT = """
@@ -41,7 +41,7 @@ for dynamic in False, True:
 def test_coalescing(simt_library: object) -> None:
     """Compiled results equal eager ones. Adjacent threads load adjacent vectors of a row. The last index variable
     belongs to adjacent threads if it has enough values."""
-    done = run_in_subprocess(SCRIPT, MPSX_DRIVER="simt")
+    done = run_compiled(SCRIPT, MPSX_DRIVER="simt")
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [line.removeprefix("== ") for line in done.stdout.splitlines() if line.startswith("== ")]
     kernels = {name: text for name, _, text in (line.partition(" False ") for line in lines) if text}

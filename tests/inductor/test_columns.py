@@ -7,7 +7,7 @@ import json
 import os
 
 import pytest
-from processes import run_in_subprocess
+from processes import run_compiled
 
 # Profiles the kernels of compiled functions. The inputs are large enough to split their reductions.
 PROFILE = """
@@ -54,7 +54,7 @@ for name, (function, *inputs) in CASES.items():
 def test_large_reductions_use_the_device(simt_library: object) -> None:
     """Reductions with few outputs are split among the device's cores, and adjacent threads load adjacent vectors. The
     threads of a threadgroup share the work of combining their results."""
-    done = run_in_subprocess(PROFILE, MPSX_DRIVER="simt", MPSX_SIMT_PROFILE=os.devnull)
+    done = run_compiled(PROFILE, MPSX_DRIVER="simt", MPSX_SIMT_PROFILE=os.devnull)
     assert done.returncode == 0, done.stderr[-3000:]
     cases = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(cases) == 9
@@ -137,7 +137,7 @@ print("compared")
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.sweep) for first in range(1, 9))])
 def test_columns(simt_library: object, first: int) -> None:
     """Compiled reductions of columns agree with float64, and with eager mode where values are not finite."""
-    done = run_in_subprocess(VALUES % first, MPSX_DRIVER="simt")
+    done = run_compiled(VALUES % first, MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]
 
 
@@ -187,7 +187,7 @@ print("compared")
 @pytest.mark.parametrize("static_shapes", ["1:3", pytest.param(":", marks=pytest.mark.sweep)], ids=["sample", "all"])
 def test_batch_norm(simt_library: object, static_shapes: str) -> None:
     """Compiled batch norms and their gradients are as accurate as eager ones."""
-    done = run_in_subprocess(BATCH_NORM % static_shapes, MPSX_DRIVER="simt")
+    done = run_compiled(BATCH_NORM % static_shapes, MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]
 
 
@@ -228,5 +228,5 @@ print("compared")
 
 def test_deviations(simt_library: object) -> None:
     """Variances are accurate even if the mean is much larger than the deviations, or the first row is an outlier."""
-    done = run_in_subprocess(DEVIATIONS, MPSX_DRIVER="simt")
+    done = run_compiled(DEVIATIONS, MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from processes import run_in_subprocess
+from processes import run_compiled
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -167,7 +167,7 @@ for rows in (9, 70, 3000):
 
 def test_running_statistics_on_simt(simt_library: object) -> None:
     """Regression test: the threads that computed a mean all updated the running mean, each from what others stored."""
-    done = run_in_subprocess(BATCH_NORM, MPSX_DRIVER="simt")
+    done = run_compiled(BATCH_NORM, MPSX_DRIVER="simt")
     assert done.returncode == 0, done.stderr
 
 
@@ -189,7 +189,7 @@ for mask in ("none", "numbers", "booleans"):
 
 def test_attention_with_symbolic_sizes() -> None:
     """Regression test: the choice of attention's kernel asked for concrete sizes, except with the CPU library."""
-    done = run_in_subprocess(SYMBOLIC_ATTENTION, MPSX_VENDOR="off")
+    done = run_compiled(SYMBOLIC_ATTENTION, MPSX_VENDOR="off")
     assert done.returncode == 0, done.stderr
 
 

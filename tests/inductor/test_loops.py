@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from processes import run_in_subprocess
+from processes import run_compiled
 
 # Statistics of channels and changes of layout, with numbers of channels that are and are not multiples of a vector.
 LAYOUTS = """
@@ -185,7 +185,7 @@ print("compared")
 
 
 def compare(script: str) -> None:
-    done = run_in_subprocess(script, MPSX_DRIVER="host")
+    done = run_compiled(script, MPSX_DRIVER="host")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stdout[-3000:] + done.stderr[-3000:]
 
 

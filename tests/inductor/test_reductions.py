@@ -4,7 +4,7 @@ rejects reads of lanes that a SIMD group does not have."""
 from __future__ import annotations
 
 import pytest
-from processes import run_in_subprocess
+from processes import run_compiled
 
 # Lengths of one SIMD group, of several, of partial ones, and of more than a threadgroup.
 SCRIPT = """
@@ -43,7 +43,7 @@ print("compared")
                          ids=["sample", "all"])  # fmt: skip
 def test_reductions(simt_library: object, lengths: str) -> None:
     """Compiled integer reductions equal the CPU's, and moments are as accurate as the eager ones."""
-    done = run_in_subprocess(SCRIPT % lengths, MPSX_DRIVER="simt")
+    done = run_compiled(SCRIPT % lengths, MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]
 
 # Random functions of rows, on views of any alignment: contiguous, with gaps, transposed, and of several dimensions.
@@ -99,5 +99,5 @@ print("compared")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 12))])
 def test_random_rows(simt_library: object, seed: int) -> None:
     """Compiled reductions of random views agree with float64."""
-    done = run_in_subprocess(RANDOM % (seed, seed), MPSX_DRIVER="simt")
+    done = run_compiled(RANDOM % (seed, seed), MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]

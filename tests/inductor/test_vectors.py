@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import compiled_vectors
-from processes import run_in_subprocess
+from processes import run_compiled
 
 import mpsx
 
@@ -58,5 +58,5 @@ print("compared")
 
 def test_indices(simt_library):
     """Kernels that load vectors report indices out of range. Sums of narrow elements stay within their buffer."""
-    done = run_in_subprocess(INDICES, MPSX_DRIVER="simt")
+    done = run_compiled(INDICES, MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]

@@ -12,17 +12,23 @@ from template_process import Template
 
 
 @functools.cache
-def template() -> Template:
-    """Start this process's template."""
-    return Template(dict(os.environ))
+def template(*modules: str) -> Template:
+    """Start this process's template that imports `modules`."""
+    return Template(dict(os.environ), *modules)
 
 
-def run_in_subprocess(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `code` after `import torch` with the given environment variables. Capture the output as text."""
+def run_in_subprocess(code: str, *modules: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `code` after `import torch` with the given environment variables. Capture the output as text. `modules` are
+    imported once for many processes."""
     code, variables = "import torch\n" + code, os.environ | environment
-    if sys.platform == "linux" and template().can_run(variables):
-        return template().run(code, variables)
+    if sys.platform == "linux" and template(*modules).can_run(variables):
+        return template(*modules).run(code, variables)
     return subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)
+
+
+def run_compiled(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """As run_in_subprocess, for code that calls torch.compile."""
+    return run_in_subprocess(code, "torch._dynamo", "torch._inductor.compile_fx", **environment)
 
 
 def is_running(pid: int) -> bool:

@@ -1,12 +1,14 @@
 """A process that has imported torch, and forks the processes that run tests' code.
 
 Importing torch takes most of the time of a short child process. `processes.run_in_subprocess` therefore starts one
-template for all of them. The template does not load mpsx, so each fork loads it with its own environment variables.
+template for all of them, and `run_compiled` another one that has also imported Inductor. A template does not load mpsx,
+so each fork loads it with its own environment variables.
 """
 
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import signal
@@ -26,15 +28,15 @@ def startup_variables(environment: dict[str, str]) -> dict[str, str]:
 
 
 class Template:
-    """A process to fork, which starts with the given environment variables, and the socket through which it receives
-    the code to run."""
+    """A process to fork, which starts with the given environment variables and imports `modules` after torch, and the
+    socket through which it receives the code to run."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], *modules: str) -> None:
         self.owner, self.startup = os.getpid(), startup_variables(environment)
         self.socket, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, str(Path(__file__)), str(theirs.fileno())], pass_fds=[theirs.fileno()],
+                [sys.executable, str(Path(__file__)), str(theirs.fileno()), *modules], pass_fds=[theirs.fileno()],
                 env=environment | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, stdin=subprocess.DEVNULL)  # fmt: skip
         atexit.register(self.close)
 
@@ -90,6 +92,8 @@ def serve(channel: socket.socket) -> dict | None:
 if __name__ == "__main__":
     import torch
 
+    for module in sys.argv[2:]:
+        importlib.import_module(module)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     request = serve(socket.socket(fileno=int(sys.argv[1])))
     if request is None:
