@@ -3,12 +3,13 @@
 The GPU's driver compiles PTX when a kernel is first used, one kernel at a time. It compiles the entry point together
 with the file's common part (variables, and functions that are not inlined).
 
-A library consists of lines of text, followed by the compressed units. src/driver/cuda/ptx_library.h reads it.
+A library consists of lines of text, followed by the code: of each unit the common part, and then its kernels. Each is
+compressed separately, because a unit can have 50 MB, and a kernel 0.2. src/driver/cuda/ptx_library.h reads it.
 
-    mpsx-ptx 4
+    mpsx-ptx 5
     compiler <description>
-    unit <compressed bytes> <bytes> <bytes of the common part> <target, such as sm_80>
-    kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging> <threads>
+    unit <compressed bytes of the common part> <bytes> <target, such as sm_80>
+    kernel <compressed bytes> <bytes> <limit on threads, or 0> <symbol> <parameters> <name> <staging> <threads>
     end
 
 Two units with different targets may contain the same kernel. The field "staging" is the dynamic shared memory that
@@ -123,12 +124,13 @@ class Staging:
 
 
 def unit(description, text, level=9):
-    """Return the index lines and the contents of one PTX file, compressed with zlib at `level`."""
+    """Return the index lines and the code of one PTX file, compressed with zlib at `level`."""
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
     common, entries = split_entries(LIMIT.sub("", text))
     staging = Staging(text)
-    parts, lines = [lower_matmuls(without_marks(staging.lower(common))).encode()], []
-    at, is_hopper = len(parts[0]), target_of(text) == "sm_90a"
+    common_code = lower_matmuls(without_marks(staging.lower(common))).encode()
+    parts, is_hopper = [zlib.compress(common_code, level)], target_of(text) == "sm_90a"
+    lines = [f"unit\t{len(parts[0])}\t{len(common_code)}\t{target_of(text)}"]
     for kernel in description["kernels"]:
         symbol = kernel["symbol"]
         group, simdgroup, most, threads = staging.of_kernel(common, entries[symbol])
@@ -141,14 +143,12 @@ def unit(description, text, level=9):
         entry = with_limit(CLUSTER.sub("", lowered), limit and limit + additional, shared, cluster)
         if is_hopper:
             entry = place_wait(entry)
-        data = entry.encode()
-        lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
-                                kernel["name"], f"{group}:{simdgroup}:{most}", str(additional)]))
-        parts.append(data)
-        at += len(data)
-    data = b"".join(parts)
-    packed = zlib.compress(data, level)
-    return [f"unit\t{len(packed)}\t{len(data)}\t{len(parts[0])}\t{target_of(text)}", *lines], packed
+        code = entry.encode()
+        parts.append(zlib.compress(code, level))
+        lines.append("\t".join(["kernel", str(len(parts[-1])), str(len(code)), str(limit), symbol,
+                                parameters(kernel, entry), kernel["name"], f"{group}:{simdgroup}:{most}",
+                                str(additional)]))  # fmt: skip
+    return lines, b"".join(parts)
 
 
 def target_of(text):
@@ -158,7 +158,7 @@ def target_of(text):
 
 def pack(described, compiler, level=9):
     """Return the bytes of a library. `described` contains pairs of a description (CudaEmitter.description) and PTX."""
-    lines, units, owner = ["mpsx-ptx 4", f"compiler\t{compiler}"], [], set()
+    lines, units, owner = ["mpsx-ptx 5", f"compiler\t{compiler}"], [], set()
     for description, text in described:
         for kernel in description["kernels"]:
             key = kernel["name"], target_of(text)
@@ -196,14 +196,14 @@ def unpack(path):
     with open(path, "rb") as f:
         data = f.read()
     head = data.index(b"\nend\n") + 5
-    at, common, whole = head, b"", b""
+    at, common = head, b""
     for line in data[:head].decode().splitlines():
         words = line.split("\t")
+        if words[0] not in ("unit", "kernel"):
+            continue
+        code = zlib.decompress(data[at : at + int(words[1])])
+        at += int(words[1])
         if words[0] == "unit":
-            size = int(words[1])
-            whole = zlib.decompress(data[at:at + size])
-            common = whole[:int(words[3])]
-            at += size
-        elif words[0] == "kernel":
-            begin = int(words[1])
-            yield words[6], (common + whole[begin:begin + int(words[2])]).decode()
+            common = code
+        else:
+            yield words[6], (common + code).decode()

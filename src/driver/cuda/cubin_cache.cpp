@@ -24,14 +24,14 @@ CubinCache::CubinCache(const Device& device) {
                          (device.overlaps_kernels ? "-overlap" : ""));  // a kernel that does not wait must not be found
 }
 
-std::string CubinCache::name(std::string_view unit, const std::string& symbol) {
-  const uint64_t h = content_hash(unit);
-  return to_hex(h) + to_hex(content_hash(symbol, h)) + ".cubin";
+std::string CubinCache::name(const PtxKernel& kernel) {
+  const uint64_t h = content_hash(kernel.code.packed, content_hash(kernel.common.packed));
+  return to_hex(h) + to_hex(content_hash(kernel.symbol, h)) + ".cubin";
 }
 
-std::string CubinCache::find(std::string_view unit, const std::string& symbol) const {
+std::string CubinCache::find(const PtxKernel& kernel) const {
   if (folder_.empty()) return {};
-  const std::string file_name = name(unit, symbol);
+  const std::string file_name = name(kernel);
   std::ifstream file(folder_ + "/" + file_name, std::ios::binary);
   std::string data((std::istreambuf_iterator<char>(file)), {});
   if (data.size() <= 16) return {};
@@ -40,9 +40,9 @@ std::string CubinCache::find(std::string_view unit, const std::string& symbol) c
   return checksum(data, file_name) == found ? data : std::string();
 }
 
-void CubinCache::store(std::string_view unit, const std::string& symbol, std::string_view cubin) const {
+void CubinCache::store(const PtxKernel& kernel, std::string_view cubin) const {
   if (folder_.empty()) return;
-  const std::string file_name = name(unit, symbol), written = temporary_file(folder_);
+  const std::string file_name = name(kernel), written = temporary_file(folder_);
   if (written.empty()) return;
   std::ofstream file(written, std::ios::binary);
   file << cubin << checksum(cubin, file_name);

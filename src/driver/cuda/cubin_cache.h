@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "driver/cuda/device.h"
+#include "driver/cuda/ptx_library.h"
 
 namespace mpsx::driver::cuda {
 
@@ -15,12 +16,12 @@ namespace mpsx::driver::cuda {
 class CubinCache {
  public:
   explicit CubinCache(const Device&);
-  // Returns the cached machine code of a kernel in a PTX unit, or an empty string if it is not cached.
-  std::string find(std::string_view unit, const std::string& symbol) const;
-  void store(std::string_view unit, const std::string& symbol, std::string_view cubin) const;
+  // Returns the cached machine code of a kernel, or an empty string if it is not cached.
+  std::string find(const PtxKernel&) const;
+  void store(const PtxKernel&, std::string_view cubin) const;
 
  private:
-  static std::string name(std::string_view unit, const std::string& symbol);
+  static std::string name(const PtxKernel&);
   std::string folder_;  // empty if caching is disabled
 };
 

@@ -67,11 +67,11 @@ std::unique_ptr<Kernels::Loaded> Kernels::load(std::string_view key, const PtxKe
   device_.bind();
   const Api& api = device_.api;
   auto loaded = std::make_unique<Loaded>(api);
-  std::string cubin = cache_.find(found.unit->packed, found.symbol);
+  std::string cubin = cache_.find(found);
   if (cubin.empty() || api.cuModuleLoadData(&loaded->module, cubin.data()) != CUDA_SUCCESS) {
     cubin = compile(found);
     api.check(api.cuModuleLoadData(&loaded->module, cubin.data()), (found.name + ": cuModuleLoadData").c_str());
-    cache_.store(found.unit->packed, found.symbol, cubin);
+    cache_.store(found, cubin);
   }
   CudaKernel& kernel = loaded->kernel;
   kernel.name = key;
@@ -103,10 +103,8 @@ std::unique_ptr<Kernels::Loaded> Kernels::load(std::string_view key, const PtxKe
 // Compiles the kernel to machine code for this GPU.
 std::string Kernels::compile(const PtxKernel& kernel) {
   const Api& api = device_.api;
-  const std::string text = [&] {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return device_.overlaps_kernels ? with_dependent_launch(library_.text(kernel)) : library_.text(kernel);
-  }();
+  std::string text = PtxLibrary::text(kernel);
+  if (device_.overlaps_kernels) text = with_dependent_launch(std::move(text));
   if (const size_t bytes = threadgroup_bytes(text); bytes > kMaxThreadgroupMemory)
     throw Error(kernel.name + ": expected at most " + std::to_string(kMaxThreadgroupMemory) +
                 " bytes of threadgroup memory, got " + std::to_string(bytes));

@@ -17,7 +17,7 @@ namespace {
 
 // Decompresses with the system's zlib (libz.so.1), which is installed on every Linux distribution and which manylinux
 // wheels may depend on. It is loaded at run time to avoid a build dependency.
-std::string decompress(std::string_view packed, size_t size) {
+std::string decompress(const PackedText& from) {
   using Uncompress = int(unsigned char* to, unsigned long* to_size, const unsigned char* from, unsigned long from_size);
   static Uncompress* const uncompress = [] {
     void* const library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -25,11 +25,11 @@ std::string decompress(std::string_view packed, size_t size) {
     if (!function) throw Error("cannot load zlib (libz.so.1), which decompresses the kernels' PTX");
     return function;
   }();
-  std::string text(size, 0);
-  unsigned long written = size;
+  std::string text(from.size, 0);
+  unsigned long written = from.size;
   if (uncompress(reinterpret_cast<unsigned char*>(text.data()), &written,
-                 reinterpret_cast<const unsigned char*>(packed.data()), packed.size()) != 0 ||
-      written != size)
+                 reinterpret_cast<const unsigned char*>(from.packed.data()), from.packed.size()) != 0 ||
+      written != from.size)
     throw Error("the PTX library is damaged; reinstall mpsx");
   return text;
 }
@@ -87,8 +87,15 @@ PtxLibrary::~PtxLibrary() { munmap(mapped_, mapped_size_); }
 
 void PtxLibrary::read(std::string_view data, const std::string& target) {
   const size_t head = data.find("\nend\n");
-  if (data.rfind("mpsx-ptx 4\n", 0) != 0 || head == data.npos) throw Error("unknown format");
+  if (data.rfind("mpsx-ptx 5\n", 0) != 0 || head == data.npos) throw Error("unknown format");
   size_t at = head + 5;
+  const auto next = [&](std::string_view packed, std::string_view size) -> PackedText {
+    const PackedText text{data.substr(at, number(packed)), number(size)};
+    if (text.packed.size() != number(packed)) throw Error("unexpected end of file");
+    at += text.packed.size();
+    return text;
+  };
+  PackedText common;
   // Whether this GPU can run the unit's code, and whether that code was compiled for exactly `target`.
   bool usable = false, preferred = false;
   for (const std::string_view line : split(data.substr(0, head), '\n')) {
@@ -96,20 +103,14 @@ void PtxLibrary::read(std::string_view data, const std::string& target) {
     if (words[0] == "compiler") {
       compiler_ = words.at(1);
     } else if (words[0] == "unit") {
-      const size_t packed = number(words.at(1));
-      if (at + packed > data.size()) throw Error("unexpected end of file");
-      units_.push_back(
-          std::make_unique<PtxUnit>(PtxUnit{data.substr(at, packed), number(words.at(2)), number(words.at(3))}));
-      at += packed;
-      preferred = words.at(4) == target;
-      usable = preferred || words[4].back() != 'a';
+      common = next(words.at(1), words.at(2));
+      preferred = words.at(3) == target;
+      usable = preferred || words[3].back() != 'a';
     } else if (words[0] == "kernel") {
       PtxKernel kernel;
-      kernel.offset = number(words.at(1));
-      kernel.size = number(words.at(2));
+      kernel.common = common;
+      kernel.code = next(words.at(1), words.at(2));
       kernel.symbol = words.at(4);
-      kernel.unit = units_.back().get();
-      if (kernel.offset + kernel.size > kernel.unit->size) throw Error("a kernel is outside its unit");
       if (words.at(5) != "-")
         for (const std::string_view word : split(words[5], ' ')) kernel.parameters.push_back(parameter(word));
       kernel.name = words.at(6);
@@ -139,12 +140,6 @@ std::vector<std::string> PtxLibrary::names() const {
   return names;
 }
 
-std::string PtxLibrary::text(const PtxKernel& kernel) {
-  if (last_ != kernel.unit) {
-    text_ = decompress(kernel.unit->packed, kernel.unit->size);
-    last_ = kernel.unit;
-  }
-  return text_.substr(0, kernel.unit->common) + text_.substr(kernel.offset, kernel.size);
-}
+std::string PtxLibrary::text(const PtxKernel& kernel) { return decompress(kernel.common) + decompress(kernel.code); }
 
 }  // namespace mpsx::driver::cuda

@@ -1,7 +1,6 @@
 // Reads the PTX library, an index of kernels and their code. python/mpsx/msl/ptx.py writes and documents it.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,16 +15,16 @@ struct Parameter {
   uint32_t bytes = 0;  // size of a parameter passed by value
 };
 
-struct PtxUnit {
-  std::string_view packed;  // zlib-compressed
-  size_t size = 0, common = 0;
+// Compressed text.
+struct PackedText {
+  std::string_view packed;
+  size_t size = 0;  // of the text
 };
 
 struct PtxKernel {
   std::string name, symbol;
   std::vector<Parameter> parameters;
-  const PtxUnit* unit = nullptr;
-  size_t offset = 0, size = 0;  // position in the unit
+  PackedText common, code;  // the part that kernels of a file share, and the entry point
   // Bytes of dynamic shared memory that tensor operations need, per threadgroup and per SIMD group. A launch reserves
   // whichever results in the larger total. With `max_staging` bytes, if not 0, the kernel is faster, but a
   // multiprocessor can run only one threadgroup.
@@ -45,8 +44,8 @@ class PtxLibrary {
   const PtxKernel* find(std::string_view name) const;  // null if not found
   std::vector<std::string> names() const;              // sorted
   const std::string& compiler() const { return compiler_; }
-  // Returns the PTX of a module that contains only this kernel. Not thread-safe.
-  std::string text(const PtxKernel&);
+  // Returns the PTX of a module that contains only this kernel.
+  static std::string text(const PtxKernel&);
 
  private:
   void read(std::string_view data, const std::string& target);
@@ -54,10 +53,7 @@ class PtxLibrary {
   void* mapped_ = nullptr;
   size_t mapped_size_ = 0;
   std::string compiler_;
-  std::vector<std::unique_ptr<PtxUnit>> units_;
   std::unordered_map<std::string, PtxKernel> kernels_;
-  const PtxUnit* last_ = nullptr;  // the unit in text_; kernels of one unit are often compiled together
-  std::string text_;
 };
 
 }  // namespace mpsx::driver::cuda

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
+from pathlib import Path
 
 import pytest
 
 from mpsx.msl.dependent_launch import WAIT, place_wait
-from mpsx.msl.ptx import unit
+from mpsx.msl.ptx import pack, unpack
 
 MARK = "mpsx.wait_for_previous_kernel;"
 HEAD = ".visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n"
@@ -86,10 +86,11 @@ def test_waits_before_every_return() -> None:
     assert placed(*lines) == ["@%p1 bra $L1;", wait, "@%p2 ret;", "$L1:", wait, "ret;"]
 
 
-def test_waits_at_the_start_if_the_mark_is_in_a_function() -> None:
+def test_waits_at_the_start_if_the_mark_is_in_a_function(tmp_path: Path) -> None:
     function = f".func f()\n{{\n\t{MARK}\n\tret;\n}}\n"
     entry = ".visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n\tcall.uni f, ();\n\tret;\n}\n"
     description = {"kernels": [{"name": "k", "symbol": "k", "buffers": [], "threadgroups": []}]}
-    _, packed = unit(description, f".version 8.3\n.target sm_90a\n.address_size 64\n{function}{entry}")
-    text = zlib.decompress(packed).decode()
+    library = tmp_path / "library"
+    library.write_bytes(pack([(description, f".version 8.3\n.target sm_90a\n.address_size 64\n{function}{entry}")], ""))
+    ((_, text),) = unpack(library)
     assert MARK not in text and text.count(wait) == 1 and f"{{\n\t{wait}\n\tcall.uni" in text

@@ -43,7 +43,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_index(library: Path) -> None:
     """Check the kernel names, parameters and limits that the driver reads."""
     head = library.read_bytes().partition(b"\nend\n")[0].decode().splitlines()
-    assert head[0] == "mpsx-ptx 4"
+    assert head[0] == "mpsx-ptx 5"
     rows = {fields[6]: fields for line in head if (fields := line.split("\t"))[0] == "kernel"}
     assert rows["values"][5] == "p0 v2:24:4 p3"
     assert rows["table"][5] == "p0 v1:4096:4"  # by address, every threadgroup would read it from the host's memory
