@@ -24,7 +24,7 @@ kernel void conv_weight_grad_tensor(device float* partials [[buffer(0)]], device
       source + (long(matrix) * p.source_matrix + long(p.offsets[step]) * long(p.padded_channels)), p.source_pitch};
   const ConvWeightGradPartials epilogue = {partials + (ulong(group.z) * p.matrices * p.steps + gemm) * p.M * p.N, p.M,
                                            p.N};
-  tensor_gemm_tile<Tile, true, false, false>(left, right, p.M, p.N, first, last,
+  tensor_gemm_tile<Tile, true, false, false, false>(left, right, p.M, p.N, first, last,
                                              raster_tile<Tile>(group.x - gemm * tiles, p.M, p.N), epilogue);
 }
 

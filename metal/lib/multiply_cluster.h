@@ -42,7 +42,7 @@ struct ClusterGemm {
   METAL_FUNC bool has(TileOffset tile) const { return tile.m < M && tile.n < N; }
   template <typename Epilogue>
   METAL_FUNC void compute(TileOffset tile, thread const Epilogue& epilogue) const {
-    tensor_gemm_tile<Tile, TRANSPOSE_A, TRANSPOSE_B, false>(a, b, M, N, k_begin, k_end, tile, epilogue);
+    tensor_gemm_tile<Tile, TRANSPOSE_A, TRANSPOSE_B, false, true>(a, b, M, N, k_begin, k_end, tile, epilogue);
   }
 };
 

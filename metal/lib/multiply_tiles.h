@@ -34,7 +34,7 @@ struct TensorGemm {
   METAL_FUNC void compute(GemmTile tile, thread const Epilogue& epilogue) const {
     const TensorOperand<T> left = {a.data + long(tile.batch) * a_batch, a.pitch};
     const TensorOperand<T> right = {b.data + long(tile.batch) * b_batch, b.pitch};
-    tensor_gemm_tile<Tile, TRANSPOSE_A, TRANSPOSE_B, false>(left, right, M, N, 0, K, tile, epilogue);
+    tensor_gemm_tile<Tile, TRANSPOSE_A, TRANSPOSE_B, false, true>(left, right, M, N, 0, K, tile, epilogue);
   }
 };
 

@@ -52,12 +52,26 @@ METAL_FUNC void transform_tile(thread Sum& sum, TileOffset tile, thread const F&
   }
 }
 
+template <typename Multiply, typename Left, typename Right, typename Sum>
+METAL_FUNC void run_multiply(thread const Multiply& multiply, thread const Left& left, thread const Right& right,
+                             thread Sum& sum) {
+  multiply.run(left, right, sum);
+}
+// Runs a matmul2d on operands that are not empty, and whose addresses and strides are multiples of 16 bytes. On NVIDIA
+// GPUs, this is metal_stdlib/cuda/tensor/aligned_operands.h, which does not compile the code for other operands.
+#ifndef MPSX_RUN_ALIGNED
+#  define MPSX_RUN_ALIGNED run_multiply
+#endif
+
 // Multiplies two slices that start at a tile's rows and columns, and passes the sums to epilogue.store(sums, tile).
-template <typename Multiply, typename Left, typename Right, typename Position, typename Epilogue>
+template <typename Multiply, bool ALIGNED, typename Left, typename Right, typename Position, typename Epilogue>
 METAL_FUNC void multiply_slices(Left left, Right right, Position tile, thread const Epilogue& epilogue) {
   Multiply multiply;
   auto sum = multiply.template get_destination_cooperative_tensor<Left, Right, float>();
-  multiply.run(left, right, sum);
+  if (ALIGNED)
+    MPSX_RUN_ALIGNED(multiply, left, right, sum);
+  else
+    multiply.run(left, right, sum);
   epilogue.store(sum, tile);
 }
 
@@ -81,8 +95,8 @@ using TensorMultiply = matmul2d<matmul2d_descriptor(int(Tile::BM), int(Tile::BN)
                                 execution_simdgroups<Tile::simd_groups>>;
 
 // Computes one tile of the part of K from k_begin to k_end. TRANSPOSE_A: A is stored as K x M, contiguous along M.
-// TRANSPOSE_B: B is stored as N x K. `tile` is a TileOffset or a GemmTile.
-template <typename Tile, bool TRANSPOSE_A, bool TRANSPOSE_B, bool RELAXED, typename T, typename Position,
+// TRANSPOSE_B: B is stored as N x K. ALIGNED: as for MPSX_RUN_ALIGNED. `tile` is a TileOffset or a GemmTile.
+template <typename Tile, bool TRANSPOSE_A, bool TRANSPOSE_B, bool RELAXED, bool ALIGNED, typename T, typename Position,
           typename Epilogue>
 METAL_FUNC void tensor_gemm_tile(TensorOperand<T> a, TensorOperand<T> b, uint M, uint N, uint k_begin, uint k_end,
                                  Position tile, thread const Epilogue& epilogue) {
@@ -92,13 +106,14 @@ METAL_FUNC void tensor_gemm_tile(TensorOperand<T> a, TensorOperand<T> b, uint M,
   auto B = b.template matrix<TRANSPOSE_B>(N, k_end);
   if (Tile::static_interior && tile.m + Tile::BM <= M && tile.n + Tile::BN <= N) {
     constexpr size_t kRows = Tile::BM, kColumns = Tile::BN, kDynamic = dynamic_extent;
-    multiply_slices<Multiply>(A.template slice<TRANSPOSE_A ? kRows : kDynamic, TRANSPOSE_A ? kDynamic : kRows>(
-                                  TRANSPOSE_A ? row : k, TRANSPOSE_A ? k : row),
-                              B.template slice<TRANSPOSE_B ? kDynamic : kColumns, TRANSPOSE_B ? kColumns : kDynamic>(
-                                  TRANSPOSE_B ? k : column, TRANSPOSE_B ? column : k),
-                              tile, epilogue);
+    multiply_slices<Multiply, ALIGNED>(
+        A.template slice<TRANSPOSE_A ? kRows : kDynamic, TRANSPOSE_A ? kDynamic : kRows>(TRANSPOSE_A ? row : k,
+                                                                                         TRANSPOSE_A ? k : row),
+        B.template slice<TRANSPOSE_B ? kDynamic : kColumns, TRANSPOSE_B ? kColumns : kDynamic>(
+            TRANSPOSE_B ? k : column, TRANSPOSE_B ? column : k),
+        tile, epilogue);
     return;
   }
-  multiply_slices<Multiply>(A.slice(TRANSPOSE_A ? row : k, TRANSPOSE_A ? k : row),
-                            B.slice(TRANSPOSE_B ? k : column, TRANSPOSE_B ? column : k), tile, epilogue);
+  multiply_slices<Multiply, ALIGNED>(A.slice(TRANSPOSE_A ? row : k, TRANSPOSE_A ? k : row),
+                                     B.slice(TRANSPOSE_B ? k : column, TRANSPOSE_B ? column : k), tile, epilogue);
 }

@@ -42,7 +42,7 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     if mode == "cuda":
         # metal/lib/staged_tiles.h, multiply_steps.h, …
         names = ("staged_tiles", "multiply_steps", "multiply_pixels", "multiply_over_pixels", "multiply_tiles",
-                 "multiply_cluster", "vector_products", "store_rows")
+                 "multiply_cluster", "run_aligned", "vector_products", "store_rows")
         defines = [*defines, *(f"MPSX_{name.upper()}=mpsx::{name}" for name in names)]
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)

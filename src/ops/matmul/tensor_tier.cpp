@@ -54,7 +54,7 @@ double resident_groups(const Cluster& cluster, double cores) {
   return cluster.rows * cluster.columns > 2 ? cores * runtime::tuning().matmul_cluster_cores : cores;
 }
 
-enum Variant : size_t { kPlain, kRelaxed, kActivated, kSeveral, kVariants };
+enum Variant : size_t { kPlain, kAligned, kRelaxed, kActivated, kSeveral, kVariants };
 struct Form {
   Variant variant;
   bool transpose_a, transpose_b;
@@ -68,7 +68,7 @@ const KernelSet& kernels_of(size_t tile, const Form& form) {
   static const auto* const all = [] {
     auto* sets = new std::vector<std::unique_ptr<KernelSet>>;
     for (const Tile& t : kTiles)
-      for (const char* variant : {"", "relaxed_", "act_", "several_"})
+      for (const char* variant : {"", "aligned_", "relaxed_", "act_", "several_"})
         add_kernels(*sets, variant + std::string(t.name));
     return sets;
   }();
@@ -83,6 +83,18 @@ const KernelSet& cluster_kernels(size_t cluster, const Form& form) {
   return *(*all)[cluster * 4 + form.transpose_a * 2 + form.transpose_b];
 }
 
+// Returns the kernels of a tile for these operands, or null. Only the plain kernels, and those of fewer than four SIMD
+// groups, can load operands that are not aligned.
+const KernelSet* usable_kernels(size_t i, const Form& form, Tag tag, bool aligned) {
+  if (form.variant == kPlain && aligned) {
+    const KernelSet& kernels = kernels_of(i, {kAligned, form.transpose_a, form.transpose_b});
+    if (kernels.has(tag)) return &kernels;
+  }
+  const KernelSet& kernels = kernels_of(i, form);
+  const bool loads_any = form.variant == kPlain || kTiles[i].threads < 128;
+  return kernels.has(tag) && (aligned || loads_any) ? &kernels : nullptr;
+}
+
 struct Choice {
   TileShape tile;
   const KernelSet* kernels;
@@ -90,11 +102,11 @@ struct Choice {
   uint64_t threadgroups;     // for one matrix and one split of K
   SplitK split;
 };
-Choice single_tile(const MatmulParams& p, size_t i, const Form& form, bool allows_several) {
+Choice single_tile(const MatmulParams& p, size_t i, const Form& form, const KernelSet* kernels, bool allows_several) {
   const Tile& tile = kTiles[i];
   const Form several{kSeveral, form.transpose_a, form.transpose_b};
   return {tile,
-          &kernels_of(i, form),
+          kernels,
           allows_several ? &kernels_of(i, several) : nullptr,
           tile_count(p.M, p.N, 1, tile.M, tile.N),
           {1, p.K}};
@@ -106,7 +118,7 @@ Choice cluster(const MatmulParams& p, size_t i, const Form& form) {
 }
 
 // Returns the kernel and the split of K for which the busiest core takes the least time. Times are counted in
-// multiply-adds. `aligned`: TMA can load both operands.
+// multiply-adds. `aligned`: TMA can load both operands, and K > 0.
 std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag, bool aligned) {
   const Tuning& tuned = runtime::tuning();
   constexpr uint32_t kMaxSplits = 64, kAlignment = 64, kMaxWaves = 4;
@@ -114,7 +126,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   const MatmulParams& p = args.p;
   const double cores = double(runtime::target_resident_threads()) / 1024;
   // Only then can a kernel for several tiles or for clusters be used, because these load everything with TMA.
-  const bool tma_only = aligned && form.variant == kPlain && p.K > 0;
+  const bool tma_only = aligned && form.variant == kPlain;
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](Choice choice, double speed, const Cluster* in_clusters) {
@@ -138,11 +150,13 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   for (size_t i = 0; i < kTileCount; ++i) {
     const Tile& tile = kTiles[i];
     const double speed = tuned.*(tag == Tag::f32 ? tile.speed_f32 : tile.speed_16bit);
-    if (speed == 0 || !kernels_of(i, form).has(tag)) continue;
+    const KernelSet* const kernels = usable_kernels(i, form, tag, aligned);
+    if (speed == 0 || !kernels) continue;
     // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of GPT-2
     // (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
     if (p.has_c && tile.threads > 256) continue;
-    consider(single_tile(p, i, form, tma_only), speed, nullptr);
+    const bool adds_rows = !p.has_c || p.c.row == 0;
+    consider(single_tile(p, i, form, kernels, tma_only && adds_rows), speed, nullptr);
   }
   for (size_t i = 0; i < std::size(kClusters) && tma_only; ++i) {
     const double speed = tuned.*kClusters[i].speed;
@@ -158,7 +172,7 @@ std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, 
   const MatmulParams& p = args.p;
   const bool large = p.K >= tuned.matmul_wide_tile_k || double(p.M) * p.N >= tuned.matmul_wide_tile_outputs;
   for (const size_t tile : {large ? k64x128 : k64x64, k64x64})
-    if (kernels_of(tile, form).has(tag)) return single_tile(p, tile, form, false);
+    if (kernels_of(tile, form).has(tag)) return single_tile(p, tile, form, &kernels_of(tile, form), false);
   return std::nullopt;
 }
 
@@ -212,7 +226,7 @@ bool launch_tensor_tier(GemmArgs& args) {
   const Variant variant = p.activation != kActivationNone ? kActivated : relaxed ? kRelaxed : kPlain;
   const bool transpose_a = make_loadable(args.a, p.a, p.K, p.M), transpose_b = make_loadable(args.b, p.b, p.N, p.K);
   const Form form{variant, transpose_a, transpose_b};
-  const bool aligned = has_aligned_rows(args.a, p.a) && has_aligned_rows(args.b, p.b);
+  const bool aligned = p.K > 0 && has_aligned_rows(args.a, p.a) && has_aligned_rows(args.b, p.b);
   const auto choice = runtime::prefers_large_tensor_tiles() ? choose_by_time(args, form, tag, aligned)
                                                             : choose_small_tile(args, form, tag);
   if (!choice) return false;

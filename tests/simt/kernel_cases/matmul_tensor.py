@@ -14,6 +14,8 @@ NAME, CLUSTERS = "tensor tier", "tensor tier, clusters"
 TILES = [(256, 192), (192, 256), (128, 256), (128, 192), (128, 128), (64, 128), (64, 64)]
 ANY_TYPE = [(128, 128), (64, 64)]  # tiles for TF32 and for fused activations, in every type
 FLOAT_TILES = [(128, 128), (128, 64), (64, 64)]
+# Tiles for rows that do not start at multiples of 16 bytes.
+UNALIGNED = {dtype: [(128, 128), (128, 64) if dtype == torch.float32 else (64, 128)] for dtype in FLOAT}
 # On eight cores, for blocks of 2 x 2, 4 x 2, and 1 x 2 tiles.
 CLUSTER_SHAPES = [(264, 136, 72), (200, 200, 72), (328, 360, 72)]
 SEVERAL = [(128, 256), (128, 192), (128, 128)]  # one threadgroup computes several of these tiles, in 16 bits
@@ -82,8 +84,13 @@ def cases() -> Iterator[Case]:
                 label = f"{m}x{n} {''.join('nt'[t] for t in transposed)} {tag}"
                 a, b = operands(m, n, 24, dtype, transposed)
                 yield case(f"{NAME}: mm {label}", torch.mm, a, b)
+                if (m, n) in UNALIGNED[dtype]:
+                    unaligned = operands(m - 3, n - 3, 25, dtype, transposed)
+                    yield case(f"{NAME}: unaligned mm {label}", torch.mm, *unaligned)
                 if (m, n) in SEVERAL and dtype != torch.float32:  # at most two tiles run at the same time
-                    yield case(f"{NAME}: bmm {label}", torch.bmm, *(batch_of(x) for x in (a, b)))
+                    a3, b3 = batch_of(a), batch_of(b)
+                    yield case(f"{NAME}: bmm {label}", torch.bmm, a3, b3)
+                    yield case(f"{NAME}: bmm and a row {label}", torch.baddbmm, values(n, dtype=dtype, seed=2), a3, b3)
                 if dtype == torch.float32 and (m, n) in ANY_TYPE:
                     yield case(f"{NAME}: relaxed mm {label}", relaxed, a, b, error=relaxed_error)
                 if (m, n) in ANY_TYPE and not transposed[0]:

@@ -4,6 +4,7 @@
 // clang-format off
 // The order matters, because these headers depend on the ones before them.
 #include "ptx.h"
+#include "aligned_operands.h"
 #include "layout.h"
 #include "mma.h"
 #include "warp_multiply.h"

@@ -84,17 +84,14 @@ struct operand_tile {
   template <class X>
   static MPSX_FN void copy_rows(const X& source, bool contiguous, unsigned raw, int k, int thread) {
     const int chunk = thread % kRowChunks, first = thread / kRowChunks;
-#pragma unroll 4  // full unrolling would double the kernel's compile time
+    if (!contiguous) return gather_rows(source, raw, k, thread);
+#pragma unroll 2  // full unrolling would double the kernel's compile time
     for (int i = 0; i < kCopies; ++i) {
       const int r = first + i * kStep;
       if (kTotalRows % kStep != 0 && r >= kTotalRows) break;
       int count;
       const unsigned long row = row_address(source, r, k, count);
       const unsigned to = raw + unsigned(r) * kRawRow + unsigned(chunk) * 16;
-      if (!contiguous) {
-        gather(source, row, chunk * 8, count, to);
-        continue;
-      }
       const unsigned long from = (row & ~15ul) + unsigned(chunk) * 16;
       const long left = long(row) + long(count) * 2 - long(from);
       copy_async(to, (const void*)from, unsigned(left < 0 || count <= 0 ? 0 : left < 16 ? left : 16));
@@ -110,7 +107,7 @@ struct operand_tile {
     const int chunk = thread % kRowChunks, first = thread / kRowChunks;
     const int swizzled = chunk ^ (kRowChunks == 8 ? first & 7 : first >> 1 & 3);
     const unsigned to = tile + unsigned(first) * kRowBytes + unsigned(swizzled << 4);
-#pragma unroll 4
+#pragma unroll 2
     for (int i = 0; i < kCopies; ++i) {
       const int r = first + i * kStep;
       if (kTotalRows % kStep != 0 && r >= kTotalRows) break;
@@ -135,20 +132,22 @@ struct operand_tile {
     __asm__("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(low), "r"(high), "r"(bits));
     return word;
   }
-  // Loads eight elements that are not contiguous or are in threadgroup memory.
+  // As copy_rows(), for elements that are not contiguous or are in threadgroup memory.
   template <class X>
-  static MPSX_FN void gather(const X& source, unsigned long row, int first, int count, unsigned to) {
+  static MPSX_FN void gather_rows(const X& source, unsigned raw, int k, int thread) {
+    constexpr int kPairs = kRowElements / 2;
 #pragma unroll 1
-    for (int i = 0; i < 4; ++i) {
+    for (int i = thread; i < kTotalRows * kPairs; i += THREADS) {
+      const int r = i / kPairs, first = i % kPairs * 2;
+      int count;
+      const T* const row = (const T*)row_address(source, r, k, count);
       unsigned word = 0;
-#pragma unroll 1
-      for (int e = 0; e < 2; ++e) {
-        const int at = first + i * 2 + e;
-        if (at < count)
-          word |= unsigned(metal::as_type<metal::ushort>(T(((const T*)row)[long(at) * long(source.get_stride(0))])))
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        if (first + e < count)
+          word |= unsigned(metal::as_type<metal::ushort>(T(row[long(first + e) * long(source.get_stride(0))])))
                   << (e * 16);
-      }
-      store_shared(to + unsigned(i) * 4, word);
+      store_shared(raw + unsigned(r) * kRawRow + unsigned(first) * 2, word);
     }
   }
 };

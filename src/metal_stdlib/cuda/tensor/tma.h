@@ -153,6 +153,7 @@ MPSX_FN bool has_device_rows(const X& source) {
 // Returns whether TMA can read the tensor. The rows must be 16-byte aligned, and the tensor must not be empty.
 template <class X>
 MPSX_FN bool tma_can_read(const X& source) {
+  if constexpr (is_aligned<X>) return true;
   const unsigned long pitch = (unsigned long)(source.get_stride(1)) * sizeof(typename X::value_type);
   return ((unsigned long)source.mpsx_data() | pitch) % 16 == 0 && has_device_rows(source) && source.get_extent(0) > 0 &&
          source.get_extent(1) > 0 && source.get_stride(1) > 0;
