@@ -35,6 +35,7 @@ VARIABLES = {
     "MPSX_CUDA_DEBUG": "1: wait for each kernel, to name the kernel in GPU errors",
     "MPSX_CUDA_THREADS": "cuda: threads per threadgroup where the launch does not fix them, 1 to 1024",
     "MPSX_CUDA_EXACT_BUFFERS": "1: one allocation per tensor, not accessible from the CPU, for compute-sanitizer",
+    "MPSX_CUDA_LINE_INFO": "1: let Nsight Compute and compute-sanitizer show lines of Metal source",
     "MPSX_CUDA_CACHE": "0: do not cache compiled CUDA kernels on disk",
     "MPSX_ISA": "kernel library of the host driver (default: the best for this CPU); `all` builds all of them",
     "MPSX_FALLBACK": "warn, silent or error: policy for operators without a kernel (default: warn)",

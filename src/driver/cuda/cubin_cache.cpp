@@ -18,10 +18,11 @@ std::string checksum(std::string_view cubin, const std::string& name) {
 
 }  // namespace
 
-CubinCache::CubinCache(const Device& device) {
+CubinCache::CubinCache(const Device& device, bool line_info) {
   if (env_string("MPSX_CUDA_CACHE") == "0") return;
   folder_ = cache_folder("cuda/" + device.architecture() + "-" + std::to_string(device.driver_version) +
-                         (device.overlaps_kernels ? "-overlap" : ""));  // a kernel that does not wait must not be found
+                         (device.overlaps_kernels ? "-overlap" : "") +  // a kernel that does not wait must not be found
+                         (line_info ? "-lines" : ""));
 }
 
 std::string CubinCache::name(const PtxKernel& kernel) {

@@ -11,11 +11,12 @@
 
 namespace mpsx::driver::cuda {
 
-// Stores files in the cache folder (driver/cache_folder.h), with one subfolder per GPU architecture and driver version.
-// MPSX_CUDA_CACHE=0 disables the cache. If reading or writing a file fails, the kernel is recompiled.
+// Stores files in the cache folder (driver/cache_folder.h), with one subfolder per GPU architecture, driver version and
+// kind of machine code. MPSX_CUDA_CACHE=0 disables the cache. If reading or writing a file fails, the kernel is
+// recompiled.
 class CubinCache {
  public:
-  explicit CubinCache(const Device&);
+  CubinCache(const Device&, bool line_info);
   // Returns the cached machine code of a kernel, or an empty string if it is not cached.
   std::string find(const PtxKernel&) const;
   void store(const PtxKernel&, std::string_view cubin) const;

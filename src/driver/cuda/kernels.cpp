@@ -6,6 +6,7 @@
 
 #include "driver/cuda/dependent_launch.h"
 #include "driver/dispatch_check.h"
+#include "driver/environment.h"
 
 namespace mpsx::driver::cuda {
 namespace {
@@ -44,7 +45,10 @@ size_t threadgroup_bytes(std::string_view module) {
 }  // namespace
 
 Kernels::Kernels(const Device& device, const std::string& path)
-    : device_(device), library_(path, device.target()), cache_(device) {}
+    : device_(device),
+      line_info_(env_flag("MPSX_CUDA_LINE_INFO")),
+      library_(path, device.target()),
+      cache_(device, line_info_) {}
 
 Kernels::Loaded::~Loaded() {
   if (module) api.cuModuleUnload(module);
@@ -110,7 +114,7 @@ std::string Kernels::compile(const PtxKernel& kernel) {
                 " bytes of threadgroup memory, got " + std::to_string(bytes));
   char log[4096] = {};
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
-  void* values[] = {log, reinterpret_cast<void*>(sizeof log), reinterpret_cast<void*>(1)};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log), reinterpret_cast<void*>(size_t(line_info_))};
   const Link link(api, 3, options, values);
   void* code = nullptr;
   size_t size = 0;

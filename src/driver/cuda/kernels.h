@@ -53,6 +53,7 @@ class Kernels final : public Library {
   std::string compile(const PtxKernel&);
 
   const Device& device_;
+  const bool line_info_;  // NVIDIA's tools show lines of Metal source, but some matmuls take a third longer to compile
   PtxLibrary library_;
   const CubinCache cache_;
   std::mutex mutex_;

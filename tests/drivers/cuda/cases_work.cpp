@@ -107,6 +107,16 @@ CASE(caches_compiled_kernels_on_disk) {
   CHECK(gpu().compiled == 3);
 }
 
+CASE(generates_line_information_on_request) {
+  Device device(directory);
+  device.kernel("plain");
+  CHECK(gpu().compiled == 1 && !gpu().line_info);
+  setenv("MPSX_CUDA_LINE_INFO", "1", 1);
+  Device with_lines(directory);
+  with_lines.kernel("plain");
+  CHECK(gpu().compiled == 2 && gpu().line_info);  // the cached kernel has no lines
+}
+
 CASE(compiles_kernels_in_parallel) {
   Device device(directory);
   gpu().links_at_once = 2;

@@ -13,7 +13,8 @@ import mpsx
 ROOT = Path(__file__).parents[3]
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 # Give each tensor its own allocation, so that compute-sanitizer detects accesses just past the end.
-SANITIZER = ["env", "MPSX_CUDA_EXACT_BUFFERS=1", "compute-sanitizer", "--show-backtrace=device", "--print-limit=30"]
+SANITIZER = ["env", "MPSX_CUDA_EXACT_BUFFERS=1", "MPSX_CUDA_LINE_INFO=1", "compute-sanitizer",
+             "--show-backtrace=device", "--print-limit=30"]  # fmt: skip
 
 
 def _on_gpu() -> bool:

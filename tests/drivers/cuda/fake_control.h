@@ -31,6 +31,7 @@ struct Control {
   std::vector<std::vector<size_t>> edges;  // the nodes that each node of the last graph waits for
   bool paused = false;                     // while set, the GPU works only when a thread waits
   std::string failing;                     // name of a kernel that fails with an illegal address
+  bool line_info = false;                  // whether the last compilation generates line information
   int reject_link = 0;                     // number of compilations that fail
   int links_at_once = 0;                   // a compilation waits until so many have started
 
