@@ -25,7 +25,7 @@ kernel void conv_weight_grad_tensor(device float* partials [[buffer(0)]], device
   const ConvWeightGradPartials epilogue = {partials + (ulong(group.z) * p.matrices * p.steps + gemm) * p.M * p.N, p.M,
                                            p.N};
   tensor_gemm_tile<Tile, true, false, false, false>(left, right, p.M, p.N, first, last,
-                                             raster_tile<Tile>(group.x - gemm * tiles, p.M, p.N), epilogue);
+                                                    raster_tile<Tile>(group.x - gemm * tiles, p.M, p.N), epilogue);
 }
 
 // Computes one element of a step's GEMM from the windows that compute outputs. Returns early if it is NaN.

@@ -61,6 +61,9 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
   static constexpr bool kTransposeA = D.transpose_left, kTransposeB = D.transpose_right, kExact = !D.relaxed_precision;
   static constexpr bool kOwnsProcessor = owns_processor(tf32_bytes<D>());
   static constexpr int kChunks = D.n * 8 / kThreads;  // number of 16-byte chunks that each thread splits
+  // How many threads arrive when a tile is ready. One per warp suffices after a warp barrier, but racecheck does not
+  // understand that, and it checks the copies that overwrite the tile, unlike those of TMA.
+  static constexpr int kReadyCount = BY_TMA ? kWarps : kThreads;
 
   // Splits 16-byte chunks [FIRST, LAST) of the part of B that this thread processes.
   template <int FIRST, int LAST>
@@ -131,7 +134,7 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
       load_left(raw, offsets.left, thread, high, low);
       fence_async_proxy();
       __nvvm_bar_warp_sync(~0u);
-      if (thread % 32 == 0) mbarrier_arrive(ready(memory, tile));
+      if (!BY_TMA || thread % 32 == 0) mbarrier_arrive(ready(memory, tile));
     }
   }
 
@@ -156,7 +159,7 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
       if (lane == 0) {
         for (unsigned i = 0; i < unsigned(kStages); ++i) mbarrier_init(full(memory, i), BY_TMA ? 1 : kThreads);
         for (unsigned i = 0; i < unsigned(kSplits); ++i)
-          mbarrier_init(ready(memory, i), kWarps), mbarrier_init(used(memory, i), kWarps);
+          mbarrier_init(ready(memory, i), kReadyCount), mbarrier_init(used(memory, i), kWarps);
         fence_mbarrier_init();
         fence_async_proxy();
       }
