@@ -127,6 +127,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   const double cores = double(runtime::target_resident_threads()) / 1024;
   // Only then can a kernel for several tiles or for clusters be used, because these load everything with TMA.
   const bool tma_only = aligned && form.variant == kPlain;
+  const bool allows_several = tma_only && (!p.has_c || p.c.row == 0);  // those kernels add only equal rows
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](Choice choice, double speed, const Cluster* in_clusters) {
@@ -155,8 +156,7 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
     // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of GPT-2
     // (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
     if (p.has_c && tile.threads > 256) continue;
-    const bool adds_rows = !p.has_c || p.c.row == 0;
-    consider(single_tile(p, i, form, kernels, tma_only && adds_rows), speed, nullptr);
+    consider(single_tile(p, i, form, kernels, allows_several), speed, nullptr);
   }
   for (size_t i = 0; i < std::size(kClusters) && tma_only; ++i) {
     const double speed = tuned.*kClusters[i].speed;
