@@ -163,10 +163,9 @@ class PartLauncher {
     return true;
   }
 
-  // If the plan reads its tensors in place and the weight's output channels are contiguous, which they are in the input
-  // gradient of a channels-last convolution, the parts read the weight, too. Otherwise, returns false. float32
-  // weights are copied, because transposing their tiles in the kernel takes longer (512x7x512x3 190 instead of 185 us,
-  // H200).
+  // Lets the parts read the weight in place and returns true, if they also read the tensors in place and the weight's
+  // output channels are contiguous, as in the input gradient of a channels-last convolution. float32 weights are
+  // copied, because transposing their tiles in the kernel takes longer (512x7x512x3 190 instead of 185 us, H200).
   bool reads_weight_by_channel() {
     const GroupedWeight& w = weight_;
     const auto size = int64_t(w.weight.element_size());

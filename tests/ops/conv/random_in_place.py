@@ -1,4 +1,6 @@
-"""Compare random convolutions that read their tensors in place with float64: `python random_in_place.py SEED [COUNT]`.
+"""Run random convolutions without copies of their tensors, and compare the results with float64.
+
+    python random_in_place.py SEED [COUNT]
 
 Channels are whole vectors of 16 bytes, and most tensors are in channels-last format.
 """
