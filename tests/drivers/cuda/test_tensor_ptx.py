@@ -111,8 +111,8 @@ def test_warp_gemm(tmp_path: Path) -> None:
 def test_warpgroup_gemm(tmp_path: Path) -> None:
     """Check one wgmma kernel per element type. Then force serialization, and check that it is detected."""
     texts = check("sm_90a", FEW, tmp_path)
-    unordered = changed(texts["bfloat 192 tn"], "wgmma.fence.sync.aligned;", "")
-    assert any("serialized" in line for line in messages(unordered, tmp_path / "unordered.ptx")[0])
+    unfinished = changed(texts["bfloat 192 tn"], "wgmma.wait_group.sync.aligned 0;", "")
+    assert any("serialized" in line for line in messages(unfinished, tmp_path / "unfinished.ptx")[0])
 
 
 # Use a cooperative left operand of 64 x 64. `scratch` is one of the kernel's threadgroup variables.

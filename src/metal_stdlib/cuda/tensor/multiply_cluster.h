@@ -13,7 +13,7 @@ class cluster_pipeline {
   typedef typename M::shape shape;
   static constexpr auto D = M::kDescriptor;
   static constexpr int kRows = int(Position::rows), kColumns = int(Position::columns), kPeers = kRows + kColumns - 1;
-  static constexpr unsigned kWarps = unsigned(shape::kThreads) / 32;
+  static constexpr unsigned kWarps = unsigned(shape::kThreads) / 32, kWarpgroups = kWarps / 4;
   static constexpr unsigned kStages = (shape::kWhole - shape::kFirstStage) / shape::kStageBytes;
 
  public:
@@ -24,7 +24,11 @@ class cluster_pipeline {
 
   template <class A, class B>
   MPSX_FN cluster_pipeline(const A& left, const B& right, const Position& position, unsigned memory, int thread)
-      : memory_(memory), thread_(thread), row_(int(position.rank) % kRows), column_(int(position.rank) / kRows) {
+      : memory_(memory),
+        thread_(thread),
+        warp_(warp_uniform(thread / 32)),
+        row_(int(position.rank) % kRows),
+        column_(int(position.rank) / kRows) {
     static_assert(owns_processor(kBytes), "no other threadgroup uses the slot");
     maps_ = map_slot(take_map_slot(true));
     if (warp() < 2) {
@@ -35,7 +39,7 @@ class cluster_pipeline {
       if (lane() == 0) {
         for (unsigned i = 0; i < kStages; ++i) {
           mbarrier_init(full(i), 1);
-          mbarrier_init(empty(i), kWarps * kPeers);
+          mbarrier_init(empty(i), kWarpgroups * kPeers);
         }
         fence_mbarrier_init();
         fence_async_proxy();
@@ -54,35 +58,34 @@ class cluster_pipeline {
 
   // Loads `tiles` tiles, from step k on.
   MPSX_FN void load(const Position& position, int k, int tiles) {
-    if (lane() == 0) {
-      acquire_map(maps_);
-      acquire_map(maps_ + 128);
-      const auto tile = position.tile();
-      const multicast<kColumns> row_peers = {(unsigned short)(every_bit<kColumns, kRows>() << row_)};
-      const multicast<kRows> column_peers = {(unsigned short)(every_bit<kRows, 1>() << column_ * kRows)};
-      unsigned i = 0, parity = 1;  // stage, and parity of its barrier; the first wait for a new barrier succeeds
+    acquire_map(maps_);
+    acquire_map(maps_ + 128);
+    const auto tile = position.tile();
+    const multicast<kColumns> row_peers = {(unsigned short)(every_bit<kColumns, kRows>() << row_)};
+    const multicast<kRows> column_peers = {(unsigned short)(every_bit<kRows, 1>() << column_ * kRows)};
+    unsigned i = 0, parity = 1;  // stage, and parity of its barrier; the first wait for a new barrier succeeds
 #  pragma unroll 1
-      for (int t = 0; t < tiles; ++t, k += 64) {
-        mbarrier_wait(empty(i), parity);
-        const unsigned left = M::stage_address(memory_, i), right = left + M::left_tile::kBytes;
-        mbarrier_expect(full(i), shape::kStageBytes);
-        left_part::load(left, maps_, int(tile.m), k, column_, full(i), row_peers);
-        right_part::load(right, maps_ + 128, int(tile.n), k, row_, full(i), column_peers);
-        if (++i == kStages) i = 0, parity ^= 1;
-      }
+    for (int t = 0; t < tiles; ++t, k += 64) {
+      mbarrier_wait(empty(i), parity);
+      const unsigned left = M::stage_address(memory_, i), right = left + M::left_tile::kBytes;
+      mbarrier_expect(full(i), shape::kStageBytes);
+      left_part::load(left, maps_, int(tile.m), k, column_, full(i), row_peers);
+      right_part::load(right, maps_ + 128, int(tile.n), k, row_, full(i), column_peers);
+      if (++i == kStages) i = 0, parity ^= 1;
     }
-    __nvvm_bar_warp_sync(~0u);
     cluster_arrive();
     cluster_wait();
   }
 
   // Computes the product of `tiles` tiles.
   MPSX_FN void multiply(float (&sums)[M::kBlocks][M::kSums], int tiles) {
-    // Lane l of each warp tells threadgroup l of the row and column that the warp has emptied a stage.
+    // Lane l of one warp tells threadgroup l of the row and column that the warpgroup has emptied a stage. wgmma_wait()
+    // returns when the operations of the whole warpgroup are complete (PTX ISA, wgmma.commit_group).
+    const bool tells = lane() < kPeers && lane() % 4 == warp() % 4;
     const int other = lane() - kRows;
     const int peer_row = lane() < kRows ? lane() : row_;
     const int peer_column = lane() < kRows ? column_ : other + (other >= column_);
-    const unsigned peer = lane() < kPeers ? peer_address(empty(0), unsigned(peer_row + peer_column * kRows)) : 0;
+    const unsigned peer = tells ? peer_address(empty(0), unsigned(peer_row + peer_column * kRows)) : 0;
     unsigned i = 0, last = 0, parity = 0;  // stage of this and of the previous tile; parity of the mbarriers
 #  pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
@@ -90,7 +93,7 @@ class cluster_pipeline {
       const unsigned stage = M::stage_address(memory_, i);
       M::multiply_tile(sums, stage, stage + M::left_tile::kBytes, thread_, t > 0);
       wgmma_wait<1>();
-      if (t > 0 && lane() < kPeers) mbarrier_arrive_at(peer + last * 16);  // wgmma has read the previous tile
+      if (t > 0 && tells) mbarrier_arrive_at(peer + last * 16);  // wgmma has read the previous tile
       __nvvm_bar_warp_sync(~0u);
       last = i;
       if (++i == kStages) i = 0, parity ^= 1;
@@ -107,7 +110,7 @@ class cluster_pipeline {
   typedef typename M::right_tile::template part<kRows> right_part;
 
   MPSX_FN int lane() const { return thread_ % 32; }
-  MPSX_FN int warp() const { return thread_ / 32; }
+  MPSX_FN int warp() const { return warp_; }
   MPSX_FN unsigned full(unsigned i) const { return memory_ + shape::kBarriers + i * 16; }
   MPSX_FN unsigned empty(unsigned i) const { return full(i) + 8; }
   // Returns COUNT bits that are STEP bits apart.
@@ -119,7 +122,7 @@ class cluster_pipeline {
   }
 
   const unsigned memory_;
-  const int thread_, row_, column_;
+  const int thread_, warp_, row_, column_;
   char* maps_;
 };
 

@@ -3,7 +3,7 @@
 
 namespace mpsx {
 #ifdef MPSX_SM90
-// One mbarrier counts the bytes of all loads since the last wait(). Thread 0 requests the loads.
+// One mbarrier counts the bytes of all loads since the last wait(). Warp 0 requests the loads.
 template <class Scope, class T, unsigned ROWS, unsigned COLUMNS, unsigned BUFFERS>
 class staged_tiles {
   static_assert(sizeof(T) == 2 && COLUMNS % 64 == 0, "staged_tiles: expected 16-bit elements and whole boxes");
@@ -22,7 +22,7 @@ class staged_tiles {
       store_shared(memory() + kSlot, claim_map_slot());
     }
     scope_barrier<Scope>();
-    maps_ = map_slot(load_shared(memory() + kSlot));
+    maps_ = map_slot(unsigned(warp_uniform(int(load_shared(memory() + kSlot)))));
     // Two warps write the maps at the same time.
     if (warp < 2)
       write_map(memory() + kMaps + unsigned(warp) * 128, maps_ + warp * 128, map(warp == 0 ? first : second));
@@ -40,12 +40,10 @@ class staged_tiles {
     }
   }
   MPSX_FN void load(unsigned matrix, unsigned buffer, unsigned row) const {
-    if (scope_thread<Scope>() == 0) request(matrix, buffer, row);
-    __nvvm_bar_warp_sync(~0u);
+    if (is_first_warp()) request(matrix, buffer, row);
   }
   MPSX_FN void load(unsigned buffer, unsigned row) const {
-    if (scope_thread<Scope>() == 0) request(0, buffer, row), request(1, buffer, row);
-    __nvvm_bar_warp_sync(~0u);
+    if (is_first_warp()) request(0, buffer, row), request(1, buffer, row);
   }
   MPSX_FN void wait() {
     scope_barrier<Scope>();  // before thread 0 arrives, so that no thread still waits for the previous phase
@@ -62,9 +60,7 @@ class staged_tiles {
   MPSX_FN staged_tile<T> rows(unsigned matrix, unsigned buffer, const X&) const {
     static_assert(ROWS == 64, "rows: each warpgroup reads a tile");
     if constexpr (scope_size<Scope>::simdgroups == 4) return {address(matrix, buffer)};
-    const int warpgroup =
-        __nvvm_shfl_sync_idx_i32(~0u, scope_thread<Scope>() / 128, 0, 31);  // ptxas sees it is uniform
-    return {address(matrix, buffer + unsigned(warpgroup))};
+    return {address(matrix, buffer + unsigned(warp_uniform(scope_thread<Scope>() / 128)))};
   }
   template <class Multiply, class Left, class X, class Sums>
   MPSX_FN auto start(const Multiply&, const Left& left, unsigned matrix, unsigned buffer, const X& source,
@@ -86,6 +82,7 @@ class staged_tiles {
   }
 
  private:
+  static MPSX_FN bool is_first_warp() { return warp_uniform(scope_thread<Scope>() / 32) == 0; }
   MPSX_FN void request(unsigned matrix, unsigned buffer, unsigned row) const {
     if (int(row) >= rows_[matrix]) return;
     mbarrier_expect_bytes(memory() + kBarrier, operand::kBytes);

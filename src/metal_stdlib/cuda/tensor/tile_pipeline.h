@@ -2,8 +2,8 @@
 #pragma once
 
 namespace mpsx {
-// All threads of the scope hold the pipeline. One thread of warp 0 requests the tiles of A, and one of warp 1 those of
-// B, in the order of `Walk`. Each stage of the pipeline has two mbarriers, which say whether it is full or empty.
+// All threads of the scope hold the pipeline. Warp 0 requests the tiles of A, and warp 1 those of B, in the order of
+// `Walk`. Each stage of the pipeline has two mbarriers, which say whether it is full or empty.
 // Unlike warpgroup_multiplier::run_tma(), the pipeline goes on from one output tile to the next.
 template <class M, class Walk>
 class tile_pipeline {
@@ -14,7 +14,12 @@ class tile_pipeline {
   template <class Map>
   MPSX_FN tile_pipeline(const Map& left, const Map& right, const Walk& walk, unsigned memory, unsigned stages,
                         int thread, int tiles)
-      : walk_(walk), memory_(memory), stages_(stages), thread_(thread), loads_(tiles) {
+      : walk_(walk),
+        memory_(memory),
+        stages_(stages),
+        thread_(thread),
+        warp_(warp_uniform(thread / 32)),
+        loads_(tiles) {
     map_ = M::open_maps(memory, thread, left, right, slot_, [&]() {
       for (unsigned i = 0; i < stages; ++i) {
         mbarrier_init(full(i), 2);
@@ -22,11 +27,8 @@ class tile_pipeline {
       }
     });
     if (shape::kOwnsProcessor) let_next_kernel_start();
-    if (warp() < 2) {
-      if (lane() == 0)
-        for (unsigned i = 0; i < stages && loads_ > 0; ++i) load(i);
-      __nvvm_bar_warp_sync(~0u);
-    }
+    if (warp() < 2)
+      for (unsigned i = 0; i < stages && loads_ > 0; ++i) load(i);
   }
 
   // Computes the product of the next `tiles` tiles.
@@ -54,7 +56,7 @@ class tile_pipeline {
 
  private:
   MPSX_FN int lane() const { return thread_ % 32; }
-  MPSX_FN int warp() const { return thread_ / 32; }
+  MPSX_FN int warp() const { return warp_; }
   MPSX_FN unsigned full(unsigned i) const { return M::full(memory_, i); }
   MPSX_FN unsigned empty(unsigned i) const { return M::empty(memory_, i); }
   MPSX_FN unsigned address(unsigned i) const { return M::stage_address(memory_, i); }
@@ -64,19 +66,17 @@ class tile_pipeline {
   }
   // Fills the previous tile's stage again. wgmma must have finished reading the tile.
   MPSX_FN void refill_last() {
-    if (lane() == 0) {
-      mbarrier_arrive(empty(last_));
-      if (warp() < 2 && loads_ > 0) {
-        mbarrier_wait(empty(last_), last_ > next_ ? parity_ ^ 1 : parity_);
-        load(last_);
-      }
-    }
+    if (lane() == 0) mbarrier_arrive(empty(last_));
     __nvvm_bar_warp_sync(~0u);
+    if (warp() < 2 && loads_ > 0) {
+      mbarrier_wait(empty(last_), last_ > next_ ? parity_ ^ 1 : parity_);
+      load(last_);
+    }
   }
 
   Walk walk_;
   const unsigned memory_, stages_;
-  const int thread_;
+  const int thread_, warp_;
   const char* map_;
   unsigned slot_ = 0, next_ = 0, last_ = 0;  // slot of the maps; stages of the next and of the previous tile
   unsigned parity_ = 0;                      // of the mbarriers of stage next_

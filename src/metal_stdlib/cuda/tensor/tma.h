@@ -162,29 +162,29 @@ MPSX_FN bool tma_can_read(const X& source) {
 MPSX_FN void acquire_map(const void* map) {
   __asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
-// Starts loading the box at (x, y) of the map's matrix. The mbarrier counts the bytes that have arrived.
+// Starts loading the box at (x, y) of the map's matrix, once for the lanes of a warp, all of which call it. The
+// mbarrier counts the bytes that have arrived.
 MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barrier) {
   __asm__ volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-          to),
+      MPSX_ELECTED("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+                   "[%4]")::"r"(to),
       "l"(map), "r"(x), "r"(y), "r"(barrier)
       : "memory");
 }
 MPSX_FN void load_box(unsigned to, const void* map, int x, int y, int z, unsigned barrier) {
-  __asm__ volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
-          "r"(to),
-      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
-      : "memory");
+  __asm__ volatile(MPSX_ELECTED("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+                                "[%1, {%2, %3, %4}], [%5]")::"r"(to),
+                   "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+                   : "memory");
 }
 // Loads the box whose first pixel is `pixel`, which has the members of PixelIndex (metal/lib/multiply_pixels.h).
 template <class Pixel>
 MPSX_FN void load_box(unsigned to, const void* map, int channel, const Pixel& pixel, unsigned barrier) {
-  __asm__ volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], "
-      "[%7];" ::"r"(to),
-      "l"(map), "r"(channel), "r"(pixel.at[0]), "r"(pixel.at[1]), "r"(pixel.at[2]), "r"(pixel.at[3]), "r"(barrier)
-      : "memory");
+  __asm__ volatile(MPSX_ELECTED("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+                                "[%1, {%2, %3, %4, %5, %6}], [%7]")::"r"(to),
+                   "l"(map), "r"(channel), "r"(pixel.at[0]), "r"(pixel.at[1]), "r"(pixel.at[2]), "r"(pixel.at[3]),
+                   "r"(barrier)
+                   : "memory");
 }
 
 // COUNT threadgroups of a cluster that receive a box, as a set of ranks in the cluster.
@@ -199,8 +199,8 @@ MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barri
     load_box(to, map, x, y, barrier);
   else
     __asm__ volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-        "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
+        MPSX_ELECTED("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                     "[%0], [%1, {%2, %3}], [%4], %5")::"r"(to),
         "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(receivers.ranks)
         : "memory");
 }

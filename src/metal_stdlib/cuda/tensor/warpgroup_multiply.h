@@ -104,7 +104,7 @@ struct warpgroup_multiplier {
     for (int m = 0; m < kBlocks; ++m) wgmma_hold(sums[m]);
   }
 
-  // Loads the next tile of A into a stage if `warp` is 0, and of B if it is 1. One thread of each warp calls this.
+  // Loads the next tile of A into a stage if `warp` is 0, and of B if it is 1.
   template <class Walk>
   static MPSX_FN void load_operand(int warp, unsigned memory, const char* map, unsigned i, Walk& walk) {
     const unsigned stage = stage_address(memory, i), barrier = full(memory, i);
@@ -124,7 +124,7 @@ struct warpgroup_multiplier {
   template <class Left, class Right, class Init>
   static MPSX_FN const char* open_maps(unsigned memory, int thread, const Left& left, const Right& right,
                                        unsigned& slot, Init init_barriers) {
-    const int lane = thread % 32, warp = thread / 32;
+    const int lane = thread % 32, warp = warp_uniform(thread / 32);
     const unsigned new_map = memory + shape::kMaps + unsigned(warp) * 128;
     if (warp < 2) {
       if (lane == 0) slot = take_map_slot(shape::kOwnsProcessor);
@@ -143,7 +143,7 @@ struct warpgroup_multiplier {
     __syncthreads();
     char* target = nullptr;
     if (warp < 2) {
-      slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
+      slot = unsigned(warp_uniform(int(slot)));
       target = map_slot(slot) + warp * 128;
       publish_map(new_map, target);
       acquire_map(target);
@@ -157,7 +157,7 @@ struct warpgroup_multiplier {
   template <class A, class B, class Walk>
   static MPSX_FN void run_tma(const A& left, const B& right, Walk walk, float (&sums)[kBlocks][kSums], unsigned memory,
                               unsigned stages, int thread, int tiles, bool first) {
-    const int lane = thread % 32, warp = thread / 32;
+    const int lane = thread % 32, warp = warp_uniform(thread / 32);
     unsigned slot = 0;
     const char* const map = open_maps(memory, thread, left_tile::map(left), right_tile::map(right), slot, [&]() {
       for (unsigned i = 0; i < stages; ++i) {
@@ -167,11 +167,8 @@ struct warpgroup_multiplier {
     });
     // If the kernel did not fill the GPU, the next one's threadgroups would be spread unevenly.
     if (shape::kOwnsProcessor && fills_gpu()) let_next_kernel_start();
-    if (warp < 2) {
-      if (lane == 0)
-        for (unsigned t = 0; t < stages && int(t) < tiles; ++t) load_operand(warp, memory, map, t, walk);
-      __nvvm_bar_warp_sync(~0u);
-    }
+    if (warp < 2)
+      for (unsigned t = 0; t < stages && int(t) < tiles; ++t) load_operand(warp, memory, map, t, walk);
     unsigned i = 0, last = 0, parity = 0;  // stage of this and of the previous tile; parity of the mbarriers
 #pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
@@ -181,11 +178,11 @@ struct warpgroup_multiplier {
       wgmma_wait<1>();
       if (t > 0) {  // wgmma has finished reading the previous tile
         if (lane == 0) mbarrier_arrive(empty(memory, last));
-        if (warp < 2 && lane == 0 && t - 1 + int(stages) < tiles) {
+        __nvvm_bar_warp_sync(~0u);
+        if (warp < 2 && t - 1 + int(stages) < tiles) {
           mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);
           load_operand(warp, memory, map, last, walk);
         }
-        __nvvm_bar_warp_sync(~0u);
       }
       last = i;
       if (++i == stages) i = 0, parity ^= 1;

@@ -142,12 +142,12 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
   template <class A, class B, class Walk>
   static MPSX_FN void run(const A& left, const B& right, Walk walk, float (&sums)[kSums], unsigned memory, int thread,
                           unsigned tiles) {
-    const int lane = thread % 32, warp = thread / 32;
+    const int lane = thread % 32, warp = warp_uniform(thread / 32);
     const unsigned slots = shape::slots(memory);
     unsigned slot = 0;
     if (BY_TMA && warp < 2) {
       if (lane == 0) slot = take_map_slot(kOwnsProcessor);
-      slot = unsigned(__nvvm_shfl_sync_idx_i32(~0u, int(slot), 0, 31));
+      slot = unsigned(warp_uniform(int(slot)));
       char* const to = map_slot(slot) + warp * 128;
       if (warp == 0)
         write_map(memory + shape::kMaps, to, left_tile::map(left));
@@ -169,7 +169,7 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
     const char *left_map = nullptr, *right_map = nullptr;
     if (BY_TMA && warp == 0) {
       left_map = map_slot(slot);
-      right_map = map_slot(load_shared(slots + 4)) + 128;
+      right_map = map_slot(unsigned(warp_uniform(int(load_shared(slots + 4))))) + 128;
       acquire_map(left_map), acquire_map(right_map);
     }
     const raw_offsets offsets = {left_tile::offsets_of(left).get(unsigned(kTransposeA ? lane % 4 : lane / 4)),
@@ -178,12 +178,11 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
       if (tile >= tiles) return;
       const unsigned to = raw_tile(memory, tile), barrier = full(memory, tile);
       if constexpr (BY_TMA) {
-        if (thread == 0) {
+        if (warp == 0) {
           mbarrier_expect(barrier, shape::kStageBytes);
           walk.template load_left<left_tile>(to, left_map, barrier);
           walk.template load_right<right_tile>(to + left_tile::kBytes, right_map, barrier);
         }
-        __nvvm_bar_warp_sync(~0u);
       } else {
         left_tile::template copy<kThreads>(to, left, int(tile) * shape::kDepth, thread);
         right_tile::template copy<kThreads>(to + left_tile::kBytes, right, int(tile) * shape::kDepth, thread);

@@ -90,7 +90,8 @@ struct window_multiplier {
   template <class A, class Steps>
   static MPSX_FN void run(const A& left, const A& right, const Steps& steps, int taps, float (&sums)[kBlocks][kSums],
                           unsigned memory, int thread, int tiles) {
-    const int lane = thread % 32, warp = thread / 32, pitch = int(left.get_stride(1)), windows = tiles / taps;
+    const int lane = thread % 32, warp = warp_uniform(thread / 32), pitch = int(left.get_stride(1)),
+              windows = tiles / taps;
     const matrix_map window_map = {left.mpsx_data(),
                                    map_type_of<T>,
                                    {unsigned(pitch), unsigned(left.get_extent(1)) + unsigned(taps) - 1},
@@ -104,13 +105,10 @@ struct window_multiplier {
         mbarrier_init(full_tile(memory, i), 1), mbarrier_init(empty_tile(memory, i), shape::kThreads / 32);
     });
     position at;
-    if (lane == 0) {
-      if (warp == 0)
-        for (unsigned i = 0; i < kWindows && int(i) < windows; ++i) load_window(memory, i, map, steps, pitch, at);
-      if (warp == 1)
-        for (unsigned i = 0; i < kTiles && int(i) < tiles; ++i) load_tile(memory, i, map, steps, taps, pitch, at);
-    }
-    __nvvm_bar_warp_sync(~0u);
+    if (warp == 0)
+      for (unsigned i = 0; i < kWindows && int(i) < windows; ++i) load_window(memory, i, map, steps, pitch, at);
+    if (warp == 1)
+      for (unsigned i = 0; i < kTiles && int(i) < tiles; ++i) load_tile(memory, i, map, steps, taps, pitch, at);
     // The window and tile of this step and of the previous one, and the parities of their mbarriers.
     unsigned w = 0, i = 0, last_w = 0, last = 0, window_parity = 0, tile_parity = 0;
     int tap = 0, window = 0;
@@ -125,16 +123,16 @@ struct window_multiplier {
         if (lane == 0) {
           mbarrier_arrive(empty_tile(memory, last));
           if (tap == 0) mbarrier_arrive(empty_window(memory, last_w));
-          if (warp == 0 && tap == 0 && window - 1 + int(kWindows) < windows) {
-            mbarrier_wait(empty_window(memory, last_w), last_w > w ? window_parity ^ 1 : window_parity);
-            load_window(memory, last_w, map, steps, pitch, at);
-          }
-          if (warp == 1 && t - 1 + int(kTiles) < tiles) {
-            mbarrier_wait(empty_tile(memory, last), last > i ? tile_parity ^ 1 : tile_parity);
-            load_tile(memory, last, map, steps, taps, pitch, at);
-          }
         }
         __nvvm_bar_warp_sync(~0u);
+        if (warp == 0 && tap == 0 && window - 1 + int(kWindows) < windows) {
+          mbarrier_wait(empty_window(memory, last_w), last_w > w ? window_parity ^ 1 : window_parity);
+          load_window(memory, last_w, map, steps, pitch, at);
+        }
+        if (warp == 1 && t - 1 + int(kTiles) < tiles) {
+          mbarrier_wait(empty_tile(memory, last), last > i ? tile_parity ^ 1 : tile_parity);
+          load_tile(memory, last, map, steps, taps, pitch, at);
+        }
       }
       last = i;
       if (++i == kTiles) i = 0, tile_parity ^= 1;
