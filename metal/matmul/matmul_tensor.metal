@@ -140,6 +140,7 @@ typedef TensorTile<256, 192, 16, false> Tile256x192;
 typedef TensorTile<192, 256, 12, false> Tile192x256;
 typedef TensorTile<128, 192, 8, false> Tile128x192;
 typedef TensorTile<192, 96, 12, false> Tile192x96;
+typedef TensorTile<64, 96, 4, false> Tile64x96;
 typedef TensorTile<128, 128, 8, false> Tile128x128;
 typedef TensorTile<128, 64, 8, false> Tile128x64;
 // Tiles for Apple GPUs (metalBLAS, measured on an M5 Pro).
@@ -206,4 +207,5 @@ MPSX_TENSOR_SEVERAL(128x128, half, f16)
 MPSX_TENSOR_SEVERAL(128x128, bfloat, bf16)
 MPSX_TENSOR_CLUSTER_16_BIT(128x128, 2, 2)
 MPSX_TENSOR_CLUSTER_16_BIT(64x128, 4, 2)
+MPSX_TENSOR_CLUSTER_16_BIT(64x96, 2, 4)
 MPSX_TENSOR_CLUSTER_16_BIT(192x96, 1, 2)

@@ -47,6 +47,7 @@ struct Cluster : TileShape {
 constexpr Cluster kClusters[] = {
     {{"128x128", 128, 128, 256}, 2, 2, &Tuning::matmul_cluster_128x128},
     {{"64x128", 64, 128, 128}, 4, 2, &Tuning::matmul_cluster_64x128},
+    {{"64x96", 64, 96, 128}, 2, 4, &Tuning::matmul_cluster_64x96},
     {{"192x96", 192, 96, 384}, 1, 2, &Tuning::matmul_cluster_192x96},
 };
 // Returns how many threadgroups of the cluster can run at a time. Cores are in pairs that no other cluster can use.

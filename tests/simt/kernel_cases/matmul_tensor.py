@@ -16,8 +16,8 @@ ANY_TYPE = [(128, 128), (64, 64)]  # tiles for TF32 and for fused activations, i
 FLOAT_TILES = [(128, 128), (128, 64), (64, 64)]
 # Tiles for rows that do not start at multiples of 16 bytes.
 UNALIGNED = {dtype: [(128, 128), (128, 64) if dtype == torch.float32 else (64, 128)] for dtype in FLOAT}
-# On eight cores, for blocks of 2 x 2, 4 x 2, and 1 x 2 tiles.
-CLUSTER_SHAPES = [(264, 136, 72), (200, 200, 72), (328, 360, 72)]
+# On eight cores, for blocks of 2 x 2, 4 x 2, 2 x 4, and 1 x 2 tiles.
+CLUSTER_SHAPES = [(264, 136, 72), (200, 200, 72), (104, 296, 72), (328, 360, 72)]
 SEVERAL = [(128, 256), (128, 192), (128, 128)]  # one threadgroup computes several of these tiles, in 16 bits
 TRANSPOSITIONS = [(False, False), (False, True), (True, False), (True, True)]
 
