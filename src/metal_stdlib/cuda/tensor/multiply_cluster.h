@@ -79,13 +79,13 @@ class cluster_pipeline {
 
   // Computes the product of `tiles` tiles.
   MPSX_FN void multiply(float (&sums)[M::kBlocks][M::kSums], int tiles) {
-    // Lane l of one warp tells threadgroup l of the row and column that the warpgroup has emptied a stage. wgmma_wait()
-    // returns when the operations of the whole warpgroup are complete (PTX ISA, wgmma.commit_group).
-    const bool tells = lane() < kPeers && lane() % 4 == warp() % 4;
+    // Lane l of one warp signals threadgroup l of the row and column when the warpgroup has emptied a stage.
+    // wgmma_wait() returns after the operations of the whole warpgroup (PTX ISA, wgmma.commit_group).
+    const bool signals = lane() < kPeers && lane() % 4 == warp() % 4;
     const int other = lane() - kRows;
     const int peer_row = lane() < kRows ? lane() : row_;
     const int peer_column = lane() < kRows ? column_ : other + (other >= column_);
-    const unsigned peer = tells ? peer_address(empty(0), unsigned(peer_row + peer_column * kRows)) : 0;
+    const unsigned peer = signals ? peer_address(empty(0), unsigned(peer_row + peer_column * kRows)) : 0;
     unsigned i = 0, last = 0, parity = 0;  // stage of this and of the previous tile; parity of the mbarriers
 #  pragma unroll 1
     for (int t = 0; t < tiles; ++t) {
@@ -93,7 +93,7 @@ class cluster_pipeline {
       const unsigned stage = M::stage_address(memory_, i);
       M::multiply_tile(sums, stage, stage + M::left_tile::kBytes, thread_, t > 0);
       wgmma_wait<1>();
-      if (t > 0 && tells) mbarrier_arrive_at(peer + last * 16);  // wgmma has read the previous tile
+      if (t > 0 && signals) mbarrier_arrive_at(peer + last * 16);  // wgmma has read the previous tile
       __nvvm_bar_warp_sync(~0u);
       last = i;
       if (++i == kStages) i = 0, parity ^= 1;
