@@ -84,6 +84,8 @@ def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dic
             found.append("ptxas spills registers")
         if re.search(r"\.local\b", texts[name]):
             found.append("clang uses local memory")
+        if re.search(r"^\s*cp\.async\.bulk\.tensor", texts[name], re.M):
+            found.append("a TMA load without elect.sync, around which ptxas generates a loop")
         instruction = WGMMA[t].format(columns) if target == "sm_90a" else "mma.sync.aligned.m16n8k"
         if instruction not in texts[name]:
             found.append(f"no {instruction}")
