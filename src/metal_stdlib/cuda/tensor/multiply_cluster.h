@@ -31,11 +31,11 @@ class cluster_pipeline {
         column_(int(position.rank) / kRows) {
     static_assert(owns_processor(kBytes), "no other threadgroup uses the slot");
     maps_ = map_slot(take_map_slot(true));
-    if (warp() < 2) {
-      const unsigned map = memory + shape::kMaps + unsigned(warp()) * 128;
-      build_map(map, warp() == 0 ? left_part::map(left) : right_part::map(right));
-      publish_map(map, maps_ + warp() * 128);
-    } else if (warp() == 2) {
+    if (warp_ < 2) {
+      const unsigned map = memory + shape::kMaps + unsigned(warp_) * 128;
+      build_map(map, warp_ == 0 ? left_part::map(left) : right_part::map(right));
+      publish_map(map, maps_ + warp_ * 128);
+    } else if (warp_ == 2) {
       if (lane() == 0) {
         for (unsigned i = 0; i < kStages; ++i) {
           mbarrier_init(full(i), 1);
@@ -54,7 +54,7 @@ class cluster_pipeline {
   }
 
   // Whether this thread calls load() rather than multiply() and close().
-  MPSX_FN bool loads() const { return warp() >= int(kWarps); }
+  MPSX_FN bool loads() const { return warp_ >= int(kWarps); }
 
   // Loads `tiles` tiles, from step k on.
   MPSX_FN void load(const Position& position, int k, int tiles) {
@@ -81,7 +81,7 @@ class cluster_pipeline {
   MPSX_FN void multiply(float (&sums)[M::kBlocks][M::kSums], int tiles) {
     // Lane l of one warp signals threadgroup l of the row and column when the warpgroup has emptied a stage.
     // wgmma_wait() returns after the operations of the whole warpgroup (PTX ISA, wgmma.commit_group).
-    const bool signals = lane() < kPeers && lane() % 4 == warp() % 4;
+    const bool signals = lane() < kPeers && lane() % 4 == warp_ % 4;
     const int other = lane() - kRows;
     const int peer_row = lane() < kRows ? lane() : row_;
     const int peer_column = lane() < kRows ? column_ : other + (other >= column_);
@@ -110,7 +110,6 @@ class cluster_pipeline {
   typedef typename M::right_tile::template part<kRows> right_part;
 
   MPSX_FN int lane() const { return thread_ % 32; }
-  MPSX_FN int warp() const { return warp_; }
   MPSX_FN unsigned full(unsigned i) const { return memory_ + shape::kBarriers + i * 16; }
   MPSX_FN unsigned empty(unsigned i) const { return full(i) + 8; }
   // Returns COUNT bits that are STEP bits apart.

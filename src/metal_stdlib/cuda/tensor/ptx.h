@@ -61,21 +61,26 @@ MPSX_FN bool fills_gpu() {
   return rows * unsigned(__nvvm_read_ptx_sreg_nctaid_x()) >= unsigned(__nvvm_read_ptx_sreg_nsmid());
 }
 
-// Returns the value of a warp's first lane. ptxas then knows that it is uniform, and a branch on it, too.
-MPSX_FN int warp_uniform(int x) { return __nvvm_shfl_sync_idx_i32(~0u, x, 0, 31); }
-// An instruction that one lane of a warp executes. All lanes call it, with the same operands. In a branch on the lane's
-// index, ptxas would not know that TMA's operands are uniform. It would then generate a loop around each load, and a
-// stage of a pipeline would take up to 80 ns longer (H200).
+// Returns the first lane's value of a 32-bit integer. ptxas then knows that all lanes of the warp have the same value,
+// and that they all take the same side of a branch on it.
+template <class T>
+MPSX_FN T warp_uniform(T x) {
+  return T(__nvvm_shfl_sync_idx_i32(~0u, int(x), 0, 31));
+}
+// Makes one lane execute an instruction that all lanes of a warp reach with the same operands. TMA needs uniform
+// operands. If a branch selected the lane, ptxas would put each load in a loop over the lanes, which costs up to 80 ns
+// per stage of a pipeline (H200).
 #  define MPSX_ELECTED(INSTRUCTION) \
     "\t{\n.reg .pred elected;\nelect.sync _|elected, 0xffffffff;\n@elected " INSTRUCTION ";\n\t}"
 
-// mbarriers. All lanes of a warp call the functions that expect bytes, which then happens once.
+// mbarriers.
 MPSX_FN void mbarrier_init(unsigned barrier, unsigned arrivals) {
   __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 MPSX_FN void mbarrier_invalidate(unsigned barrier) {
   __asm__ volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
+// All lanes of a warp call mbarrier_expect() or mbarrier_expect_bytes(). One lane executes it.
 MPSX_FN void mbarrier_expect(unsigned barrier, unsigned bytes) {
   __asm__ volatile(MPSX_ELECTED("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1")::"r"(barrier), "r"(bytes)
                    : "memory");

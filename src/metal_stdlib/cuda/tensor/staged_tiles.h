@@ -22,7 +22,7 @@ class staged_tiles {
       store_shared(memory() + kSlot, claim_map_slot());
     }
     scope_barrier<Scope>();
-    maps_ = map_slot(unsigned(warp_uniform(int(load_shared(memory() + kSlot)))));
+    maps_ = map_slot(warp_uniform(load_shared(memory() + kSlot)));
     // Two warps write the maps at the same time.
     if (warp < 2)
       write_map(memory() + kMaps + unsigned(warp) * 128, maps_ + warp * 128, map(warp == 0 ? first : second));

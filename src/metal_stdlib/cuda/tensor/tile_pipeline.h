@@ -27,7 +27,7 @@ class tile_pipeline {
       }
     });
     if (shape::kOwnsProcessor) let_next_kernel_start();
-    if (warp() < 2)
+    if (warp_ < 2)
       for (unsigned i = 0; i < stages && loads_ > 0; ++i) load(i);
   }
 
@@ -49,26 +49,25 @@ class tile_pipeline {
 
   MPSX_FN void close() {
     __syncthreads();
-    if (!shape::kOwnsProcessor && warp() < 2 && lane() == 0) release_map_slot(slot_);
+    if (!shape::kOwnsProcessor && warp_ < 2 && lane() == 0) release_map_slot(slot_);
     if (thread_ == 64)
       for (unsigned i = 0; i < stages_; ++i) mbarrier_invalidate(full(i)), mbarrier_invalidate(empty(i));
   }
 
  private:
   MPSX_FN int lane() const { return thread_ % 32; }
-  MPSX_FN int warp() const { return warp_; }
   MPSX_FN unsigned full(unsigned i) const { return M::full(memory_, i); }
   MPSX_FN unsigned empty(unsigned i) const { return M::empty(memory_, i); }
   MPSX_FN unsigned address(unsigned i) const { return M::stage_address(memory_, i); }
   MPSX_FN void load(unsigned i) {
-    M::load_operand(warp(), memory_, map_, i, walk_);
+    M::load_operand(warp_, memory_, map_, i, walk_);
     --loads_;
   }
   // Fills the previous tile's stage again. wgmma must have finished reading the tile.
   MPSX_FN void refill_last() {
     if (lane() == 0) mbarrier_arrive(empty(last_));
     __nvvm_bar_warp_sync(~0u);
-    if (warp() < 2 && loads_ > 0) {
+    if (warp_ < 2 && loads_ > 0) {
       mbarrier_wait(empty(last_), last_ > next_ ? parity_ ^ 1 : parity_);
       load(last_);
     }

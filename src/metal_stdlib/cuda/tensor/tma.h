@@ -162,8 +162,8 @@ MPSX_FN bool tma_can_read(const X& source) {
 MPSX_FN void acquire_map(const void* map) {
   __asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
-// Starts loading the box at (x, y) of the map's matrix, once for the lanes of a warp, all of which call it. The
-// mbarrier counts the bytes that have arrived.
+// Starts loading the box at (x, y) of the map's matrix. The mbarrier counts the bytes that have arrived. All lanes of a
+// warp call load_box(), and one of them starts the load.
 MPSX_FN void load_box(unsigned to, const void* map, int x, int y, unsigned barrier) {
   __asm__ volatile(
       MPSX_ELECTED("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "

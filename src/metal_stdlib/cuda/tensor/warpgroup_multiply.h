@@ -143,7 +143,7 @@ struct warpgroup_multiplier {
     __syncthreads();
     char* target = nullptr;
     if (warp < 2) {
-      slot = unsigned(warp_uniform(int(slot)));
+      slot = warp_uniform(slot);
       target = map_slot(slot) + warp * 128;
       publish_map(new_map, target);
       acquire_map(target);

@@ -147,7 +147,7 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
     unsigned slot = 0;
     if (BY_TMA && warp < 2) {
       if (lane == 0) slot = take_map_slot(kOwnsProcessor);
-      slot = unsigned(warp_uniform(int(slot)));
+      slot = warp_uniform(slot);
       char* const to = map_slot(slot) + warp * 128;
       if (warp == 0)
         write_map(memory + shape::kMaps, to, left_tile::map(left));
@@ -169,7 +169,7 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
     const char *left_map = nullptr, *right_map = nullptr;
     if (BY_TMA && warp == 0) {
       left_map = map_slot(slot);
-      right_map = map_slot(unsigned(warp_uniform(int(load_shared(slots + 4))))) + 128;
+      right_map = map_slot(warp_uniform(load_shared(slots + 4))) + 128;
       acquire_map(left_map), acquire_map(right_map);
     }
     const raw_offsets offsets = {left_tile::offsets_of(left).get(unsigned(kTransposeA ? lane % 4 : lane / 4)),
