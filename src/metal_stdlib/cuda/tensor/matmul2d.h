@@ -16,6 +16,7 @@
 #include "wgmma.h"
 #include "tile.h"
 #include "tile_walk.h"
+#include "row_copies.h"
 #include "warpgroup_multiply.h"
 #include "tile_pipeline.h"
 #include "window_multiply.h"

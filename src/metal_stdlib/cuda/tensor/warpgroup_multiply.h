@@ -1,4 +1,4 @@
-// matmul2d of 16-bit operands in device memory, using wgmma. TMA prefetches tiles that cover 64 steps of k.
+// matmul2d of 16-bit operands in device memory, using wgmma. Tiles cover 64 steps of k. TMA prefetches them if it can.
 #pragma once
 
 namespace mpsx {
@@ -199,34 +199,31 @@ struct warpgroup_multiplier {
   template <class A, class B>
   static MPSX_FN void run_copies(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory,
                                  int thread, int tiles, bool first) {
-    constexpr int kRaws = shape::kRaws;
-    const bool left_runs = has_device_rows(left), right_runs = has_device_rows(right);
+    typedef row_copies<shape::kThreads> copies;
+    const copies a = copies::template of<left_tile>(left), b = copies::template of<right_tile>(right);
     const unsigned raws = memory + 2 * shape::kStageBytes;
-    const auto copy = [&](int t) __attribute__((always_inline)) {
-      const unsigned raw = raws + unsigned(t % kRaws) * shape::kRawBytes;
-      if (t < tiles) {
-        left_tile::copy_rows(left, left_runs, raw, t * 64, thread);
-        right_tile::copy_rows(right, right_runs, raw + left_tile::kRawBytes, t * 64, thread);
-      }
-      copy_async_commit();
-    };
     wait_for_previous_kernel();
     __syncthreads();
     // The first kRaws iterations only copy. A separate loop for them would add 10% to the compile time of the kernel.
 #pragma unroll 1
-    for (int t = -kRaws; t < tiles; ++t) {
+    for (int t = -shape::kRaws; t < tiles; ++t) {
+      const unsigned raw = raws + unsigned((t + shape::kRaws) % shape::kRaws) * shape::kRawBytes;
       if (t >= 0) {
-        const unsigned raw = raws + unsigned(t % kRaws) * shape::kRawBytes;
         const unsigned stage = memory + unsigned(t & 1) * shape::kStageBytes;
-        copy_async_wait<kRaws - 1>();
+        copy_async_wait<shape::kRaws - 1>();
         __syncthreads();
-        left_tile::shift_rows(left, left_runs, raw, stage, thread);
-        right_tile::shift_rows(right, right_runs, raw + left_tile::kRawBytes, stage + left_tile::kBytes, thread);
+#pragma unroll 1
+        for (unsigned i = 0; i < 2; ++i)
+          (i == 0 ? a : b).finish(raw + i * left_tile::kRawBytes, stage + i * left_tile::kBytes, thread);
         fence_async_proxy();
         __syncthreads();
         multiply_tile(sums, stage, stage + left_tile::kBytes, thread, !first || t > 0);
       }
-      copy(t + kRaws);
+      if (t + shape::kRaws < tiles)
+#pragma unroll 1
+        for (unsigned i = 0; i < 2; ++i)
+          (i == 0 ? a : b).start(raw + i * left_tile::kRawBytes, (t + shape::kRaws) * 64, thread);
+      copy_async_commit();
       wgmma_wait<1>();  // wait for the previous tile, whose memory the next copy overwrites
     }
     copy_async_wait<0>();
@@ -236,20 +233,11 @@ struct warpgroup_multiplier {
   }
 };
 
-// Copies each wgmma's accumulators to a local array, which LLVM keeps in registers, while f(block) computes.
+// Calls f with the accumulators, as an array for each wgmma.
 template <class M, int N, class F>
 MPSX_FN void with_blocks(float (&sums)[N], F f) {
   static_assert(M::kBlocks * M::kSums == N, "one accumulator per element");
-  float block[M::kBlocks][M::kSums];
-#pragma unroll
-  for (int m = 0; m < M::kBlocks; ++m)
-#pragma unroll
-    for (int i = 0; i < M::kSums; ++i) block[m][i] = sums[m * M::kSums + i];
-  f(block);
-#pragma unroll
-  for (int m = 0; m < M::kBlocks; ++m)
-#pragma unroll
-    for (int i = 0; i < M::kSums; ++i) sums[m * M::kSums + i] = block[m][i];
+  f(reinterpret_cast<float(&)[M::kBlocks][M::kSums]>(sums));
 }
 
 template <matmul2d_descriptor D, class Scope, class A, class B, int N>
