@@ -58,6 +58,8 @@ MPSX_CONVERGENT_BEGIN
 #ifdef MPSX_CUDA
 #include "cuda/entry.h"
 #endif
+// Instantiate the vectors that most shaders use, so that the precompiled header contains them.
+static_assert(sizeof(metal::uint3) && sizeof(metal::uint2) && sizeof(metal::float4) && sizeof(metal::float2));
 #if defined(MPSX_SIMT) && defined(__clang__)
 #pragma clang attribute pop
 MPSX_ATTRIBUTE_END
