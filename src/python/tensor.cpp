@@ -71,3 +71,17 @@ PyObject* mpsx_empty_strided(const int64_t* size, const int64_t* stride, size_t 
                                             at::TensorOptions(at::kPrivateUse1).dtype(type)));
   END_HANDLE_TH_ERRORS
 }
+
+int mpsx_has_layout(PyObject* object, const int64_t* size, const int64_t* stride, size_t dimensions) {
+  if (!THPVariable_Check(object)) return 0;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  try {
+    const at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+    if (sizes.size() != dimensions) return 0;
+    for (size_t d = 0; d < dimensions; ++d)
+      if (sizes[d] != size[d] || (strides[d] != stride[d] && size[d] > 1)) return 0;
+    return 1;
+  } catch (const std::exception&) {  // a subclass without strides, or with symbolic ones
+    return 0;
+  }
+}

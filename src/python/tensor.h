@@ -22,6 +22,10 @@ int mpsx_describe_tensor(PyObject* tensor, mpsx_shader_tensor* out);
  * argument parser takes longer than the allocation. */
 PyObject* mpsx_empty_strided(const int64_t* size, const int64_t* stride, size_t dimensions, PyObject* dtype);
 
+/* Returns 1 if the object is a torch.Tensor of this size whose strides are these, and 0 otherwise. Strides of
+ * dimensions with one element do not matter. */
+int mpsx_has_layout(PyObject* tensor, const int64_t* size, const int64_t* stride, size_t dimensions);
+
 #ifdef __cplusplus
 }
 #endif

@@ -164,7 +164,7 @@ class Scheduling(MetalScheduling):
 
 
 class PythonWrapperCodegen(_PythonWrapperCodegen):
-    """PyTorch's wrapper code generation, with faster allocations."""
+    """PyTorch's wrapper code generation, with faster allocations and checks of layouts."""
 
     @staticmethod
     def create(is_subgraph: bool, *args: Any, **kwargs: Any) -> _PythonWrapperCodegen:
@@ -181,9 +181,9 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
         return super().generate(is_inference)
 
     def write_header(self) -> None:
-        """Write the header, and import the allocation function."""
+        """Write the header, and import the functions that replace slower ones of PyTorch."""
         super().write_header()
-        self.header.writeline("from mpsx._shader import empty_strided_mpsx")
+        self.header.writeline("from mpsx._shader import assert_size_stride, empty_strided_mpsx")
 
     def make_allocation(self, name: str, device: torch.device, dtype: torch.dtype, shape: Sequence[Any],
                         stride: Sequence[Any], allocation_shape: Sequence[Any] | None = None,
