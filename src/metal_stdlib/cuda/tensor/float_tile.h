@@ -89,10 +89,10 @@ struct float_tile {
       int count;
       const unsigned long row = (unsigned long)row_start(source, r, k, count);
       const unsigned long from = (row & ~15ul) + unsigned(chunk) * 16;
-      const int left = count <= 0 ? 0 : min(count, 32) * 4 + int(row & 15u) - chunk * 16;  // bytes from here
+      const int left = count <= 0 ? 0 : metal::min(count, 32) * 4 + int(row & 15u) - chunk * 16;  // bytes from here
       const unsigned at = to + unsigned(r) * kPitch + unsigned(chunk) * 16;
-      copy_async(at, (const void*)from, unsigned(min(max(left, 0), 16)));
-      if (chunk == 7) copy_async(at + 16, (const void*)(from + 16), unsigned(max(left - 16, 0)));
+      copy_async(at, (const void*)from, unsigned(metal::clamp(left, 0, 16)));
+      if (chunk == 7) copy_async(at + 16, (const void*)(from + 16), unsigned(metal::max(left - 16, 0)));
     }
   }
   template <int THREADS, class X>
@@ -113,7 +113,5 @@ struct float_tile {
                          : "memory");
     }
   }
-  static MPSX_FN int min(int a, int b) { return a < b ? a : b; }
-  static MPSX_FN int max(int a, int b) { return a > b ? a : b; }
 };
 }  // namespace mpsx

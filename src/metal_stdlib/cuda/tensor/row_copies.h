@@ -6,9 +6,9 @@ namespace mpsx {
 // An operand with 16-bit elements, and the shape of its tile (operand_tile). These are values at run time, so that both
 // operands share this code. Two copies of it would add 15% to the time that LLVM and ptxas take for a kernel.
 //
-// A tile is copied in two steps. First, start() copies the aligned 16-byte chunks that contain a row of the tile, one
-// more than the row has chunks, to a row in `raw` memory. Then, finish() moves the elements to the tile. Each of the
-// THREADS threads processes the same chunk of several rows.
+// A row may start inside a 16-byte chunk, but cp.async copies only whole chunks. So start() copies all chunks that
+// overlap the row to `raw` memory, and finish() shifts the elements into the tile. Each of the THREADS threads
+// processes one chunk of several rows.
 template <int THREADS>
 class row_copies {
  public:
@@ -37,9 +37,11 @@ class row_copies {
       const unsigned long row = row_address(r, k, count);
       const unsigned to = raw + unsigned(r) * raw_pitch() + unsigned(chunk) * 16;
       const unsigned long from = (row & ~15ul) + unsigned(chunk) * 16;
-      const int bytes = count <= 0 ? 0 : min(count, 64) * 2 + int(row & 15u) - chunk * 16;  // to the end of the row
-      copy_async(to, (const void*)from, unsigned(min(max(bytes, 0), 16)));
-      if (chunk == chunks() - 1) copy_async(to + 16, (const void*)(from + 16), unsigned(min(max(bytes - 16, 0), 16)));
+      const int bytes =
+          count <= 0 ? 0 : metal::min(count, 64) * 2 + int(row & 15u) - chunk * 16;  // to the end of the row
+      copy_async(to, (const void*)from, unsigned(metal::clamp(bytes, 0, 16)));
+      if (chunk == chunks() - 1)
+        copy_async(to + 16, (const void*)(from + 16), unsigned(metal::clamp(bytes - 16, 0, 16)));
     }
   }
   // Moves the copied elements to `tile`.
@@ -98,8 +100,6 @@ class row_copies {
     __asm__("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(low), "r"(high), "r"(bits));
     return word;
   }
-  static MPSX_FN int min(int a, int b) { return a < b ? a : b; }
-  static MPSX_FN int max(int a, int b) { return a > b ? a : b; }
 
   unsigned long data_;  // address of the first element
   long stride_[2];      // in bytes

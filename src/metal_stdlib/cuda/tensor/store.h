@@ -43,7 +43,7 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
     constexpr bool kPacked =
         metal::is_same_v<T, float> && (is_half_type<V> || is_bfloat_type<V>) && L::kBlockColumns % 4 == 0;
     const int thread = scope_thread<Scope>(), quad = thread % 4;
-    const int first = L::slot_column(thread, 0) - quad * 2, columns = min(rows.columns(), COLUMNS);
+    const int first = L::slot_column(thread, 0) - quad * 2, columns = metal::min(rows.columns(), COLUMNS);
     const long stride = rows.stride();
     const bool aligned = stride == 1 && rows.aligned();
 #pragma unroll
@@ -99,7 +99,6 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
       return r < int(target.get_extent(1)) ? target.mpsx_data() + long(r) * long(target.get_stride(1)) : nullptr;
     }
   };
-  static MPSX_FN int min(int a, int b) { return a < b ? a : b; }
   template <class V>
   static MPSX_FN void store_pair(V* to, V a, V b) {
     typedef unsigned word2 __attribute__((ext_vector_type(2)));

@@ -7,7 +7,7 @@ namespace mpsx {
 // A tile with W rows of A (or columns of B) and 64 steps of k, loaded from device memory. Each row of the tile has
 // kRowElements elements along the operand's contiguous dimension. If K_MAJOR, this dimension is k, and the tile has W
 // rows. Otherwise, the tile consists of boxes with 64 rows each, one for every step of k.
-template <class T, int W, bool K_MAJOR, int THREADS>
+template <int W, bool K_MAJOR>
 struct operand_tile {
   static constexpr bool kKMajor = K_MAJOR;
   static constexpr int kRowElements = K_MAJOR || W % 64 == 0 ? 64 : 32, kRowChunks = kRowElements / 8;

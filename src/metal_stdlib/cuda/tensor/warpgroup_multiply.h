@@ -3,14 +3,14 @@
 
 namespace mpsx {
 // How an operation is divided among warpgroups and how it uses shared memory.
-template <matmul2d_descriptor D, class Scope, class T>
+template <matmul2d_descriptor D, class Scope>
 struct warpgroup_shape {
   typedef typename accumulator_layout<D, Scope>::type layout;
   static constexpr int kThreads = scope_size<Scope>::threads;
   static constexpr int kColumns = D.n / layout::kWarpColumns;  // columns per wgmma
   static constexpr int kSums = kColumns / 2;                   // accumulators per thread per wgmma
-  typedef operand_tile<T, D.m, !D.transpose_left, kThreads> left;
-  typedef operand_tile<T, D.n, D.transpose_right, kThreads> right;
+  typedef operand_tile<D.m, !D.transpose_left> left;
+  typedef operand_tile<D.n, D.transpose_right> right;
   static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
   static constexpr unsigned kRawBytes = left::kRawBytes + right::kRawBytes;
   // TMA's memory starts with tensor maps and barriers, and the stages of the pipeline follow. With small tiles, a
@@ -64,7 +64,7 @@ constexpr bool uses_warpgroups() {
 
 template <matmul2d_descriptor D, class Scope, class T>
 struct warpgroup_multiplier {
-  typedef warpgroup_shape<D, Scope, T> shape;
+  typedef warpgroup_shape<D, Scope> shape;
   typedef typename shape::layout L;
   typedef typename shape::left left_tile;
   typedef typename shape::right right_tile;
