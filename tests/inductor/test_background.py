@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from processes import run_compiled
 
 from mpsx.inductor import kernels
+from mpsx.shader.interpreter import TURN_SECONDS, paused_collection
 
 # Compiles a graph with more kernels than a library has, and prints what is built, and when.
 SCRIPT = """
@@ -97,3 +100,32 @@ def test_collector_stays_disabled() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_collector_stays_paused_while_a_thread_needs_it() -> None:
+    """Threads pause the collector for overlapping times."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with paused_collection:
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    assert gc.isenabled()
+    thread.start()
+    entered.wait()
+    with paused_collection:
+        leave.set()
+        thread.join()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_threads_take_short_turns_during_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, during = sys.getswitchinterval(), []
+    monkeypatch.setattr(kernels, "load", lambda *_, **__: during.append(sys.getswitchinterval()))
+    with pytest.raises(AttributeError, match="fill"):  # load() returns None
+        kernels.compiled("", ["fill"])
+    assert during == [pytest.approx(TURN_SECONDS)]
+    assert sys.getswitchinterval() == before

@@ -6,32 +6,28 @@ which takes 2 of the 25 seconds in which GPT-2 compiles.
 
 from __future__ import annotations
 
-import gc
+from contextlib import ExitStack
 from typing import Any
 
 from torch._dynamo.callback import callback_handler
 
+from ..shader.interpreter import paused_collection
 
-class Pause:
-    """Disables the collector between the callbacks, unless the program has disabled it itself."""
+_pause = ExitStack()
 
-    def __init__(self) -> None:
-        self.paused = False
 
-    def start(self, *_: Any) -> None:
-        """Disable the collector."""
-        self.paused = gc.isenabled()
-        gc.disable()
+def start(*_: Any) -> None:
+    """Pause the collector."""
+    _pause.enter_context(paused_collection)
 
-    def end(self, *_: Any) -> None:
-        """Enable the collector again."""
-        if self.paused:
-            gc.enable()
-        self.paused = False
+
+def end(*_: Any) -> None:
+    """Enable the collector again, unless the program has disabled it itself. Do nothing after a compilation that
+    started before install()."""
+    _pause.close()
 
 
 def install() -> None:
     """Register the callbacks. Dynamo calls them around the outermost compilation."""
-    pause = Pause()
-    callback_handler.register_start_callback(pause.start)
-    callback_handler.register_end_callback(pause.end)
+    callback_handler.register_start_callback(start)
+    callback_handler.register_end_callback(end)

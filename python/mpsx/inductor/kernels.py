@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch._inductor.codecache import CodeCacheFuture
 
+from ..shader.interpreter import short_turns
 from ..shader.kernel_library import SOURCES
 from ..shader.library import load
 from . import checks, rows, tables
@@ -79,6 +80,7 @@ class Kernels:
         self.libraries |= dict.fromkeys(names, library)
 
 
+@short_turns  # Inductor computes at the same time
 def compiled(source: str, names: list[str]) -> Any:
     """Return the library of a source after loading its kernels. In the disk cache, libraries are named by a hash of
     their sources."""

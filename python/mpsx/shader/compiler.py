@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import hashlib
 import re
 import shlex
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 from ..msl import processes
 from . import toolchain
 from .cache import Cache, check_room, digest
+from .interpreter import paused_collection
 from .kernel_library import SOURCES
 from .toolchain import Target
 
@@ -35,19 +35,6 @@ AT_ONCE = 16  # maximum number of kernels to compile together
 INITIALIZER = re.compile(r"^(define internal void @(?:__cxx_global_var_init|_GLOBAL__sub_I)[^ ]*\(\)) #\d+", re.M)
 INITIALIZED = re.compile(r"^\.func __cxx_global_var_init", re.M)
 KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
-
-
-@contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """Pause automatic garbage collection. The translator allocates many objects without cycles, and each full
-    collection would also visit the objects of all loaded modules, such as torch's, which takes 0.1 s."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Builder:
@@ -101,7 +88,9 @@ class Builder:
         self.cache.trim()
         return record
 
-    @without_collection()
+    # The translator allocates many objects without cycles, and each full collection would also visit the objects of all
+    # loaded modules, such as torch's, which takes 0.1 s.
+    @paused_collection
     def translate(self, text: str, texts: dict[str, str], folder: Path) -> tuple[Library, list, Callable[[], list]]:
         """Check and translate a preprocessed source, while the files in `shared` are compiled. Return the translation,
         the warnings, and a function that waits for the address space check."""
