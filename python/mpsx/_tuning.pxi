@@ -16,7 +16,7 @@ cdef extern from "c_api.h" nogil:
 
 
 def plan(body):
-    """Call `body` and list the launches it would make on this thread. Nothing runs, so results are undefined."""
+    """Call `body` and list the launches it would make on this thread. Nothing runs, and the results have no memory."""
     cdef mpsx_list* listing = NULL
     mpsx_open_plan()
     try:

@@ -13,6 +13,7 @@
 #include "backend/generator.h"
 #include "backend/operator_info.h"
 #include "backend/register.h"
+#include "runtime/launch_plan.h"
 #include "runtime/launch_recording.h"
 #include "runtime/trace.h"
 
@@ -90,6 +91,13 @@ void apply_policy(const c10::OperatorHandle& op, OperatorInfo& facts, c10::Dispa
   const auto mode = fallback_mode.load(std::memory_order_relaxed);
   if (mode == FallbackMode::error) reject_fallback(facts.name);
   if (mode == FallbackMode::warn && !facts.warned.exchange(true)) warn_fallback(facts.name);
+}
+
+// In a plan, logs the route and throws.
+void reject_plan(const runtime::RouteEntry& route) {
+  if (runtime::active_plan && runtime::logging.load(std::memory_order_relaxed))
+    runtime::log_launch(route.route, route.name);
+  runtime::reject_plan("a computation on the CPU, ", route.name.c_str());
 }
 
 uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
@@ -213,6 +221,7 @@ void register_key(bool composites_only) {
 void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack) {
   if (cpu_key == c10::DispatchKey::CPU && call_with_resolved_arguments(op, stack)) return;
   auto& facts = operator_info(op);
+  reject_plan(*facts.fallback);
   if (C10_UNLIKELY(fallback_mode.load(std::memory_order_relaxed) == FallbackMode::error ||
                    !facts.warned.load(std::memory_order_relaxed)))
     apply_policy(op, facts, cpu_key);
@@ -224,6 +233,7 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* 
   if (cpu_key == c10::DispatchKey::CPU && call_with_resolved_arguments(op, stack)) return;
   // In a new thread, MKL and oneDNN ignore torch.set_num_threads until ATen has read the setting in that thread.
   (void)at::get_num_threads();
+  reject_plan(route);
   run(op, cpu_key, stack, operator_info(op), route, timed, preferred_kernel);
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "backend/device.h"
+#include "runtime/launch_plan.h"
 #include "runtime/launch_recording.h"
 
 namespace mpsx::backend {
@@ -105,7 +106,7 @@ PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t 
     runtime::reject_recording("a random number generator other than the default one");
   auto* impl = implementation(chosen);
   std::lock_guard lock(impl->mutex_);
-  return impl->next(increment);
+  return impl->next(runtime::active_plan ? 0 : increment);
 }
 
 at::Generator cpu_generator(const at::Generator& mpsx) {

@@ -1,7 +1,6 @@
 // Suballocates small blocks from 1 MiB segments, each with blocks of one size class. A larger block gets its own driver
 // buffer or, above 1 MiB on drivers that use process memory, a range of an arena. Freed blocks go to the free list of
-// their size class, and rounding up to a size class wastes at most 12.5%. Arena ranges can have any size and are
-// coalesced when freed.
+// their size class, and rounding up to a size class wastes at most 12.5%.
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>
@@ -16,6 +15,7 @@
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
+#include "runtime/launch_plan.h"
 #include "runtime/private_pool.h"
 #include "runtime/segments.h"
 #include "runtime/size_class.h"
@@ -367,6 +367,7 @@ Allocator& allocator() {
 Block* allocate(size_t bytes) {
   if (bytes == 0) return new Block;
   check_not_forked();
+  if (active_plan) return reserve_addresses(bytes);
   return active_pool ? active_pool->allocate(bytes) : allocator().allocate(bytes);
 }
 Block* allocate_host_resident(size_t bytes) { return allocator().allocate_host_resident(bytes); }
@@ -377,14 +378,14 @@ void release(Block* block) noexcept {
   if (return_to_pool(block)) return;
   // The owner does not know about our pending work on its memory, so wait for that work before releasing the memory.
   if (block->owner) wait_for_use_nothrow(block->data);
-  block->data ? allocator().free(block) : delete block;
+  block->capacity ? allocator().free(block) : delete block;
 }
 void count_external_memory(size_t bytes) { allocator().count_external_memory(bytes); }
 void discount_external_memory(size_t bytes) noexcept {
   if (!is_bad_fork()) allocator().discount_external_memory(bytes);
 }
 Block* share(void* handle, std::shared_ptr<void> owner) { return allocator().share(handle, std::move(owner)); }
-Location locate(const void* p) { return allocator().locate(p); }
+Location locate(const void* p) { return active_plan ? Location{} : allocator().locate(p); }
 uint64_t last_use_seq(const void* p) { return allocator().last_use_seq(p); }
 void note_cpu_access(const void* p) {
   if (p && driver().traits().memory == driver::Memory::managed) allocator().note_cpu_access(p);

@@ -20,7 +20,7 @@ struct Block {
   driver::Buffer buffer;  // the driver buffer that contains the block
   size_t offset = 0;      // offset of the block in `buffer`
   std::atomic<uint32_t> references{1};
-  std::shared_ptr<void> owner;  // keeps memory of another library alive; null for our own memory
+  std::shared_ptr<void> owner;  // keeps memory alive that is not the driver's own; otherwise null
   std::atomic<PrivatePool*> pool{nullptr};  // reuses the block when it is released; null for the shared cache
 };
 
@@ -37,7 +37,8 @@ struct MemoryStatistics {
 };
 
 // Allocates a block, whose `data` is null if `bytes` is 0. If memory runs out, empties the cache and retries before it
-// throws c10::OutOfMemoryError. The error message states the requested size, the memory in use and the limit.
+// throws c10::OutOfMemoryError. The error message states the requested size, the memory in use and the limit. In a plan
+// (launch_plan.h), the block has an address but uses no memory.
 Block* allocate(size_t bytes);
 // Allocates host-resident memory for records that the CPU polls after every wait. The memory is never freed.
 Block* allocate_host_resident(size_t bytes);
@@ -54,12 +55,12 @@ void discount_external_memory(size_t bytes) noexcept;
 
 // Device memory as an argument of a launch. On drivers that use process memory, the handle is the pointer itself.
 struct Location {
-  void* handle;
-  size_t offset;
-  std::atomic<uint64_t>* last_use_seq;  // sequence number of the block's last use, or null if not tracked
+  void* handle = nullptr;
+  size_t offset = 0;
+  std::atomic<uint64_t>* last_use_seq = nullptr;  // sequence number of the block's last use, or null if not tracked
   size_t block_begin = 0, block_end = SIZE_MAX;  // the block's offsets in the buffer, if known
 };
-Location locate(const void* p);
+Location locate(const void* p);  // empty in a plan (launch_plan.h)
 // Returns the sequence number (see Driver::wait_until) of the last work that used the block containing `p`. Returns 0
 // if no work used the block or if `p` is not device memory.
 uint64_t last_use_seq(const void* p);

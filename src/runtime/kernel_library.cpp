@@ -44,14 +44,15 @@ const std::unordered_set<std::string>& library_names() {
 
 KernelEntry& find_kernel(const std::string& name) {
   Registry& r = registry();
-  std::lock_guard<std::mutex> lock(r.mutex);
-  auto it = r.by_name.find(name);
-  if (it != r.by_name.end()) return *it->second;
+  std::unique_lock<std::mutex> lock(r.mutex);
+  if (const auto it = r.by_name.find(name); it != r.by_name.end()) return *it->second;
+  lock.unlock();  // on a GPU, loading takes up to a second, and other threads load other kernels meanwhile
   const driver::Kernel* kernel = driver().kernel(name);
   TORCH_CHECK(kernel, "mpsx: the kernel library has no kernel \"", name, "\"");
-  KernelEntry& entry = new_entry(r, *kernel, name);
-  r.by_name.emplace(name, &entry);
-  return entry;
+  lock.lock();
+  KernelEntry*& entry = r.by_name[name];
+  if (!entry) entry = &new_entry(r, *kernel, name);
+  return *entry;
 }
 
 KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name) {

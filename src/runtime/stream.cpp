@@ -4,11 +4,13 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/device_error.h"
+#include "runtime/launch_plan.h"
 #include "runtime/launch_recording.h"
 
 namespace mpsx::runtime {
@@ -86,9 +88,17 @@ void prepare_cpu_access(const void* p) {
 
 void copy(void* to, const void* from, size_t bytes) {
   reject_recording(kCpuAccess);
+  reject_plan(kCpuAccess);
   wait_for_use(to);
   wait_for_use(from);
   guarded([&] { driver().copy(to, from, bytes); });
+}
+
+void read_number(void* to, const void* from, size_t bytes) {
+  if (active_plan)
+    std::memset(to, 0, bytes);
+  else
+    copy(to, from, bytes);
 }
 
 void wait_for_use_nothrow(const void* p) noexcept {

@@ -25,6 +25,9 @@ void prepare_cpu_access(const void* p);
 void wait_for_use(const void* p);
 // Copies within or between device and CPU memory, after waiting for pending work on both sides.
 void copy(void* to, const void* from, size_t bytes);
+// Copies a number from device memory, after waiting for the work that computes it. In a plan (launch_plan.h), the
+// number is 0.
+void read_number(void* to, const void* from, size_t bytes);
 // Like wait_for_use(), but leaves errors to be thrown by a later call.
 void wait_for_use_nothrow(const void* p) noexcept;
 

@@ -29,7 +29,7 @@ from .. import _runtime
 from .._build_info import VERSION
 from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
-from . import batching, choices, coalescing, collector, columns, loops, lowerings, replay, rows, vectors
+from . import batching, choices, coalescing, collector, columns, loops, lowerings, preloading, replay, rows, vectors
 from .kernels import Kernels
 from .lanes import runs_loops
 from .nesting import known
@@ -285,3 +285,4 @@ choices.install()
 batching.install()
 replay.install()
 collector.install()
+preloading.install()

@@ -161,7 +161,7 @@ at::Scalar local_scalar(const Tensor& self) {
     return at::_local_scalar_dense(aliases.cpu(self).resolve_conj().resolve_neg());
   }
   alignas(16) char data[16];
-  runtime::copy(data, self.const_data_ptr(), self.element_size());
+  runtime::read_number(data, self.const_data_ptr(), self.element_size());
   at::Scalar value;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense",
                  AT_WRAP([&] { value = at::Scalar(*reinterpret_cast<const scalar_t*>(data)); }),

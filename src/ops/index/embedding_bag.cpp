@@ -54,8 +54,8 @@ std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, 
   if (offsets.size(0) > 0) {
     const auto* ends = offsets.const_data_ptr<int64_t>();
     int64_t first = 0, last = 0;
-    runtime::copy(&first, ends, sizeof first);
-    runtime::copy(&last, ends + offsets.size(0) - 1, sizeof last);
+    runtime::read_number(&first, ends, sizeof first);
+    runtime::read_number(&last, ends + offsets.size(0) - 1, sizeof last);
     TORCH_CHECK(first == 0,
                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
                 "position 0. However, got ",

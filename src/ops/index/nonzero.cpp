@@ -47,7 +47,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
   Launch(count.get(tag)).outputs(starts).inputs(in).bytes(p).threads(chunks).work(p.chunk).run();
   Launch(scan.get()).outputs(starts).bytes(chunks).groups({1}).run();
   int64_t total = 0;
-  runtime::copy(&total, starts.const_data_ptr<int64_t>() + chunks, sizeof total);
+  runtime::read_number(&total, starts.const_data_ptr<int64_t>() + chunks, sizeof total);
   p.total = uint64_t(total);
   void* out = make(total);
   if (total == 0 || p.dims == 0) return;

@@ -44,7 +44,7 @@ struct FlatRuns {
     Launch(count.get(tag)).outputs(starts).inputs(x).bytes(p).threads(chunks).work(p.chunk).run();
     Launch(scan.get()).outputs(starts).bytes(chunks).groups({1}).run();
     int64_t total = 0;
-    runtime::copy(&total, starts.const_data_ptr<int64_t>() + chunks, sizeof total);
+    runtime::read_number(&total, starts.const_data_ptr<int64_t>() + chunks, sizeof total);
     values = at::empty({total}, x.options());
     const Tensor firsts = at::empty({with_lengths ? total + 1 : 0}, longs);
     Launch(fill.get(tag))
