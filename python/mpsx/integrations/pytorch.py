@@ -1,4 +1,5 @@
-"""Patches for PyTorch's own Python code: FlexAttention, torch.distributed, fake convolutions, Inductor, collect_env."""
+"""Patches for PyTorch's own Python code: higher-order operators, torch.distributed, fake convolutions, Inductor,
+collect_env."""
 
 from __future__ import annotations
 
@@ -11,6 +12,15 @@ from torch._C import DispatchKey
 
 from ..distributed import comm_hooks, dtensor, process_groups
 from .rewrite import line
+
+
+def _higher_order_operators(module: ModuleType) -> None:
+    """Let operators on functions, such as cond, ignore autocast as on other devices. It applies to the functions."""
+    key = DispatchKey.AutocastPrivateUse1
+    module._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(key)
+    for operator in module._higher_order_ops.values():
+        if key not in operator.py_kernels:
+            operator.fallthrough(key)
 
 
 def _flex_attention(module: ModuleType) -> None:
@@ -82,6 +92,7 @@ PATCHES = {
     "torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks": (comm_hooks.quantization,),
     "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook": (comm_hooks.power_sgd,),
     "torch.utils.collect_env": (_collect_env,),
+    "torch._ops": (_higher_order_operators,),
     "torch._higher_order_ops.flex_attention": (_flex_attention,),
     "torch.nn.attention.flex_attention": (
         line("_validate_device", "supported_devices = {", 'supported_devices = {"mpsx", '),
