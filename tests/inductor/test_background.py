@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 from processes import run_compiled
+from torch._inductor import utils
+from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 
 from mpsx.inductor import kernels
 from mpsx.shader.interpreter import TURN_SECONDS, paused_collection
@@ -20,6 +22,9 @@ import gc
 
 import torch
 import mpsx
+from torch._inductor import utils
+from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
+
 from mpsx.inductor import kernels
 from mpsx.shader import compiler
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
@@ -129,3 +134,11 @@ def test_threads_take_short_turns_during_a_build(monkeypatch: pytest.MonkeyPatch
         kernels.compiled("", ["fill"])
     assert during == [pytest.approx(TURN_SECONDS)]
     assert sys.getswitchinterval() == before
+
+
+def test_dtype_rules_added_later_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(utils, "op_dtype_propagation_rules", dict(utils.op_dtype_propagation_rules))
+    DtypePropagationOpsHandler()
+    rule = next(iter(utils.op_dtype_propagation_rules.values()))
+    utils.op_dtype_propagation_rules["mpsx_test_rule"] = rule
+    assert hasattr(DtypePropagationOpsHandler(), "mpsx_test_rule")

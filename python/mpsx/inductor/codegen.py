@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import sympy
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
+from torch._inductor import config
 from torch._inductor.codegen.common import (
     CSEVariable,
     DeviceOpOverrides,
@@ -29,7 +30,7 @@ from .. import _runtime
 from .._build_info import VERSION
 from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
-from . import batching, choices, coalescing, collector, columns, loops, lowerings, preloading, replay, rows, vectors
+from . import batching, choices, coalescing, columns, compile_time, loops, lowerings, preloading, replay, rows, vectors
 from .kernels import Kernels
 from .lanes import runs_loops
 from .nesting import known
@@ -128,6 +129,12 @@ class Scheduling(MetalScheduling):
         if runs_loops() and known(numel, reduction_numel):
             return cls.create_tiling([numel], [reduction_numel]), None
         return super().get_tiling_and_scores(node_schedule, numel, reduction_numel, *args)
+
+    def codegen_node(self, node: Any) -> None:
+        """Generate the kernel of a node. Only tiles of several index variables depend on the analysis of memory
+        accesses."""
+        with config.patch({"triton.coalesce_tiling_analysis": False}) if runs_loops() else nullcontext():
+            super().codegen_node(node)
 
     def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """Return whether to fuse a node with a consumer of its results."""
@@ -284,5 +291,5 @@ lowerings.install()
 choices.install()
 batching.install()
 replay.install()
-collector.install()
+compile_time.install()
 preloading.install()
