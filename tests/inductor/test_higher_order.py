@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch._C import DispatchKey
 from torch._higher_order_ops import while_loop
+from torch._inductor.utils import fresh_inductor_cache, run_and_get_code
 from torch._ops import HigherOrderOperator
 from torch.utils.checkpoint import checkpoint
 
@@ -96,3 +97,15 @@ def test_regions_are_compiled_once(autocast: bool, monkeypatch: pytest.MonkeyPat
         torch.testing.assert_close(*results, **tolerance)
         counts.append(len(added))
     assert counts[0] == counts[1] > 0
+
+
+def test_regions_allocate_as_graphs_do() -> None:
+    """The code of a region uses the functions that replace slower ones of PyTorch, and its kernels are in the same
+    libraries as those of the graph."""
+    torch._dynamo.reset()
+    model, x = nn.Sequential(Block(), Block()).to("mpsx"), torch.randn(8, 16, device="mpsx")
+    with torch.no_grad(), fresh_inductor_cache():
+        _, (code,) = run_and_get_code(torch.compile(model), x)
+    assert "empty_strided_mpsx(" in code
+    assert "= empty_strided(" not in code
+    assert code.count("Kernels(globals())") == 1

@@ -20,6 +20,7 @@ from torch._inductor.codegen.common import (
 from torch._inductor.codegen.cpp_wrapper_mps import CppWrapperMps
 from torch._inductor.codegen.mps import MetalKernel, MetalScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen as _PythonWrapperCodegen
+from torch._inductor.codegen.wrapper import SubgraphPythonWrapperCodegen
 from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen as _WrapperFxCodegen
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.scheduler import BaseSchedulerNode
@@ -151,7 +152,7 @@ class Scheduling(MetalScheduling):
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Start compiling a kernel, and write its source into the graph's Python module."""
-        wrapper = V.graph.wrapper_code
+        wrapper = root_of(V.graph.wrapper_code)
         if src_code in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[src_code]
         if not hasattr(wrapper, "mpsx_kernels"):  # src_to_kernel also contains kernels for other devices
@@ -170,15 +171,37 @@ class Scheduling(MetalScheduling):
         return name
 
 
-class PythonWrapperCodegen(_PythonWrapperCodegen):
+def root_of(wrapper: _PythonWrapperCodegen) -> _PythonWrapperCodegen:
+    """Return the wrapper of the module that contains a graph's kernels."""
+    return wrapper.get_root_graph() if isinstance(wrapper, SubgraphPythonWrapperCodegen) else wrapper
+
+
+class _FastAllocations:
+    """A mixin for wrapper code generation."""
+
+    def make_allocation(self, name: str, device: torch.device, dtype: torch.dtype, shape: Sequence[Any],
+                        stride: Sequence[Any], allocation_shape: Sequence[Any] | None = None,
+                        is_pinned: bool = False) -> str:  # fmt: skip
+        """Return the allocation of a buffer. On mpsx, it does not pass through PyTorch's dispatcher."""
+        if device.type != "mpsx":
+            return super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned)
+        sizes, strides = self.codegen_python_shape_tuple(shape), self.codegen_python_shape_tuple(stride)
+        allocated = sizes if allocation_shape is None else self.codegen_python_shape_tuple(allocation_shape)
+        view = f".as_strided({sizes}, {strides})" if allocated != sizes else ""
+        return f"{name} = empty_strided_mpsx({allocated}, {strides}, {dtype}){view}"
+
+
+class SubgraphWrapperCodegen(_FastAllocations, SubgraphPythonWrapperCodegen):
+    """The wrapper code generation for a function in a graph's module."""
+
+
+class PythonWrapperCodegen(_FastAllocations, _PythonWrapperCodegen):
     """PyTorch's wrapper code generation, with faster allocations and checks of layouts."""
 
     @staticmethod
     def create(is_subgraph: bool, *args: Any, **kwargs: Any) -> _PythonWrapperCodegen:
         """Return the wrapper code generator for a graph or a subgraph."""
-        if is_subgraph:
-            return _PythonWrapperCodegen.create(is_subgraph, *args, **kwargs)
-        return PythonWrapperCodegen()
+        return SubgraphWrapperCodegen(*args, **kwargs) if is_subgraph else PythonWrapperCodegen()
 
     def generate(self, is_inference: bool) -> Any:
         """Return the module's text. All kernels are complete, so start compiling the last ones."""
@@ -191,17 +214,6 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
         """Write the header, and import the functions that replace slower ones of PyTorch."""
         super().write_header()
         self.header.writeline("from mpsx._shader import assert_size_stride, empty_strided_mpsx")
-
-    def make_allocation(self, name: str, device: torch.device, dtype: torch.dtype, shape: Sequence[Any],
-                        stride: Sequence[Any], allocation_shape: Sequence[Any] | None = None,
-                        is_pinned: bool = False) -> str:  # fmt: skip
-        """Return the allocation of a buffer. On mpsx, it does not pass through PyTorch's dispatcher."""
-        if device.type != "mpsx":
-            return super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned)
-        sizes, strides = self.codegen_python_shape_tuple(shape), self.codegen_python_shape_tuple(stride)
-        allocated = sizes if allocation_shape is None else self.codegen_python_shape_tuple(allocation_shape)
-        view = f".as_strided({sizes}, {strides})" if allocated != sizes else ""
-        return f"{name} = empty_strided_mpsx({allocated}, {strides}, {dtype}){view}"
 
 
 class CppWrapperCodegen(CppWrapperMps):
