@@ -9,7 +9,7 @@ import torch
 from processes import run_compiled
 
 from mpsx import _runtime
-from mpsx.inductor.preloading import Layout
+from mpsx.inductor.preloading import Layout, is_known
 
 SCRIPT = """
 import mpsx
@@ -75,6 +75,11 @@ def test_layout(x: torch.Tensor) -> None:
     found = Layout.of(x).tensor()
     assert (found.shape, found.stride(), found.dtype) == (x.shape, x.stride(), x.dtype)
     assert found.storage_offset() == x.storage_offset()
+
+
+def test_sparse_arguments_are_not_known() -> None:
+    assert is_known(torch.ones(2, 2)) and is_known(3) and is_known(None)
+    assert not is_known(torch.eye(2).to_sparse())
 
 
 def test_plan_draws_no_random_numbers() -> None:

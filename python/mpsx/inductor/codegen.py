@@ -177,7 +177,7 @@ def root_of(wrapper: _PythonWrapperCodegen) -> _PythonWrapperCodegen:
 
 
 class _FastAllocations:
-    """A mixin for wrapper code generation."""
+    """A mixin that generates code for allocations."""
 
     def make_allocation(self, name: str, device: torch.device, dtype: torch.dtype, shape: Sequence[Any],
                         stride: Sequence[Any], allocation_shape: Sequence[Any] | None = None,

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from .. import _runtime
 from .kernels import CORES
 from .lanes import runs_loops
+from .lowerings import on_mpsx
 
 NAMESPACES = ("aten", "mpsx")  # a user's operators may do more than launch kernels
 THREADS = min(4, max(1, CORES // 2))  # the others compile generated kernels
@@ -42,16 +43,19 @@ class Layout:
         """Return a tensor's layout."""
         return cls(x.device, x.dtype, tuple(x.shape), x.stride(), x.storage_offset())
 
-    def is_static(self) -> bool:
-        """Return whether no number is symbolic."""
-        return all(isinstance(number, int) for number in (*self.size, *self.stride, self.offset))
-
     def tensor(self) -> torch.Tensor:
         """Return a tensor with this layout."""
         last = sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
         elements = 0 if 0 in self.size else self.offset + last + 1
         memory = torch.empty(elements, dtype=self.dtype, device=self.device)
         return memory.as_strided(self.size, self.stride, self.offset)
+
+
+def is_known(x: Any) -> bool:
+    """Return whether an argument is not symbolic, and if it is a tensor, whether it is dense and of known size."""
+    if isinstance(x, torch.Tensor):
+        return x.layout == torch.strided and all(map(is_known, (*x.shape, *x.stride(), x.storage_offset())))
+    return not isinstance(x, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 @functools.cache
@@ -73,18 +77,16 @@ def load(op: OpOverload, args: Any, kwargs: Any) -> list[str]:
 
 
 def preload(node: torch.fx.Node) -> None:
-    """Start to load the kernels of an operator that a node calls on tensors of known sizes."""
+    """Start to load the kernels of an operator that a node calls with known arguments."""
     op = node.target
     if not isinstance(op, OpOverload) or op.namespace not in NAMESPACES:
         return
     values = torch.fx.map_arg((node.args, dict(node.kwargs)), lambda x: x.meta.get("val"))
-    args, kwargs = tree_map_only(torch.Tensor, Layout.of, values)
-    leaves = tree_leaves((args, kwargs))
-    layouts = [x for x in leaves if isinstance(x, Layout)]
-    if any(isinstance(x, torch.SymInt | torch.SymFloat) for x in leaves) or not all(x.is_static() for x in layouts):
+    if not on_mpsx(values) or not all(map(is_known, tree_leaves(values))):
         return
+    args, kwargs = tree_map_only(torch.Tensor, Layout.of, values)
     call = f"{op} {args} {kwargs}"
-    if call not in _started and any(x.device.type == "mpsx" for x in layouts):
+    if call not in _started:
         _started.add(call)
         pool().submit(load, op, args, kwargs)
 

@@ -79,7 +79,7 @@ class Bench:
 
     def launches(self, cases: list[Case], values: dict[str, float]) -> Plan:
         """Return what the cases launch with these numbers, without running them. Return () for a case that also calls
-        CPU libraries, because they would run in every plan, and tuning does not affect them."""
+        CPU libraries, which a plan rejects, because tuning does not affect them."""
         _runtime.set_tuning(values)
         return {case.name: self._plan(self.call(case)) for case in cases}
 
