@@ -385,7 +385,7 @@ void discount_external_memory(size_t bytes) noexcept {
   if (!is_bad_fork()) allocator().discount_external_memory(bytes);
 }
 Block* share(void* handle, std::shared_ptr<void> owner) { return allocator().share(handle, std::move(owner)); }
-Location locate(const void* p) { return active_plan ? Location{} : allocator().locate(p); }
+Location locate(const void* p) { return allocator().locate(p); }
 uint64_t last_use_seq(const void* p) { return allocator().last_use_seq(p); }
 void note_cpu_access(const void* p) {
   if (p && driver().traits().memory == driver::Memory::managed) allocator().note_cpu_access(p);

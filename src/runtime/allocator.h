@@ -60,7 +60,7 @@ struct Location {
   std::atomic<uint64_t>* last_use_seq = nullptr;  // sequence number of the block's last use, or null if not tracked
   size_t block_begin = 0, block_end = SIZE_MAX;  // the block's offsets in the buffer, if known
 };
-Location locate(const void* p);  // empty in a plan (launch_plan.h)
+Location locate(const void* p);
 // Returns the sequence number (see Driver::wait_until) of the last work that used the block containing `p`. Returns 0
 // if no work used the block or if `p` is not device memory.
 uint64_t last_use_seq(const void* p);

@@ -10,7 +10,6 @@
 #include "runtime/dispatch.h"
 #include "runtime/indirect_uses.h"
 #include "runtime/launch_pause.h"
-#include "runtime/launch_plan.h"
 #include "runtime/launch_recording.h"
 #include "runtime/launch_timer.h"
 #include "runtime/profile.h"
@@ -51,7 +50,7 @@ Launch& Launch::add(driver::Argument a) {
 }
 
 Launch& Launch::pointer(const void* p, driver::Access access) {
-  const Location l = locate(p);
+  const Location l = is_planned_ ? Location{} : locate(p);
   if (l.last_use_seq && uses_ < last_use_seqs_.size()) last_use_seqs_[uses_++] = l.last_use_seq;
   if (LaunchRecording* const to = recording()) to->add_use(p, l);
   return add({driver::Argument::Kind::buffer, l.handle, l.offset, access, l.block_begin, l.block_end});
@@ -137,7 +136,7 @@ void record_use(std::atomic<uint64_t>& last_use_seq, uint64_t seq) {
 
 void Launch::run() {
   if (dispatch_.grid.count() == 0) return note_random_argument(nullptr);
-  if (active_plan) return active_plan->push_back(entry_.name + " " + describe(dispatch_));
+  if (is_planned_) return active_plan->push_back(entry_.name + " " + describe(dispatch_));
   std::unique_lock<std::mutex> unpaused;
   if (driver().traits().asynchronous) unpaused = std::unique_lock(launch_mutex());
   dispatch_.uses_other_memory = indirect_uses && !indirect_uses->empty();

@@ -11,6 +11,7 @@
 
 #include "runtime/device.h"
 #include "runtime/kernel_library.h"
+#include "runtime/launch_plan.h"
 
 namespace mpsx::runtime {
 
@@ -72,6 +73,7 @@ class Launch {
  private:
   Launch& add(driver::Argument a);
   KernelEntry& entry_;
+  const bool is_planned_ = active_plan != nullptr;
   std::array<driver::Argument, 34> arguments_;
   std::array<std::atomic<uint64_t>*, 34> last_use_seqs_;  // one for each block that the launch uses
   size_t count_ = 0, uses_ = 0;
