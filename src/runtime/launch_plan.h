@@ -1,6 +1,6 @@
-// Plans launches without running them: which kernels would an operator launch, with which grids? Tuning asks this for
-// every candidate (python/mpsx/cli/tune), to measure each variant only once. torch.compile plans the operators that a
-// graph calls, to load their kernels (python/mpsx/inductor/preloading.py).
+// Plans launches without running them: finds out which kernels an operator would launch, with which grids. Tuning
+// (python/mpsx/cli/tune) plans each candidate, and measures equal plans only once. torch.compile
+// (python/mpsx/inductor/preloading.py) plans a graph's operators, because a plan loads their kernels.
 #pragma once
 
 #include <c10/util/Exception.h>

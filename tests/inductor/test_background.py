@@ -22,9 +22,6 @@ import gc
 
 import torch
 import mpsx
-from torch._inductor import utils
-from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
-
 from mpsx.inductor import kernels
 from mpsx.shader import compiler
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen

@@ -16,6 +16,7 @@ import torch
 from torch._inductor import ir
 from torch._inductor.graph import GraphLowering
 from torch._ops import OpOverload
+from torch._prims_common import compute_required_storage_length
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .. import _runtime
@@ -45,8 +46,7 @@ class Layout:
 
     def tensor(self) -> torch.Tensor:
         """Return a tensor with this layout."""
-        last = sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
-        elements = 0 if 0 in self.size else self.offset + last + 1
+        elements = compute_required_storage_length(self.size, self.stride, self.offset)
         memory = torch.empty(elements, dtype=self.dtype, device=self.device)
         return memory.as_strided(self.size, self.stride, self.offset)
 
