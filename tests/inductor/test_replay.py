@@ -266,6 +266,19 @@ def test_vendor_libraries(counts: Counts, skips: list[str]) -> None:
         assert not skips and counts.replayed == 2
 
 
+def test_attention(counts: Counts, skips: list[str]) -> None:
+    f = compiled(F.scaled_dot_product_attention)
+    x = [x.requires_grad_() for x in itertools.islice(inputs(1, 2, 16, 8), 3)]
+    for _ in range(5):
+        found, wanted = (torch.autograd.grad(attention(*x).square().sum(), x)
+                         for attention in (f, F.scaled_dot_product_attention))  # fmt: skip
+        torch.testing.assert_close(found, wanted)
+    if vendor.is_preferred():
+        assert all("due to the CPU library" in skip for skip in skips) and counts.replayed == 0
+    else:
+        assert not skips and counts.replayed >= 4  # forward and backward
+
+
 def test_graphs_with_cpu_tensors_are_not_recorded(counts: Counts, skips: list[str]) -> None:
     f = compiled(lambda x, scale: x * scale)
     x = next(inputs(4, 4))

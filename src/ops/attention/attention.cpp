@@ -344,7 +344,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
                 query.scalar_type(), " ", query.sizes(), ", a key of ", key.sizes(), " and a value of ", value.sizes());
     done = launch_attention(query, key, value, mask, dropout, causal, scale);
   }
-  const Tensor seed = at::scalar_tensor(done.seed, c10::kLong), offset = at::scalar_tensor(done.offset, c10::kLong);
+  // Without dropout, nothing reads the random state. It is on the device, because a graph that receives a tensor on the
+  // CPU cannot be recorded.
+  const auto scalar = [&](int64_t value) {
+    return dropout > 0 ? at::scalar_tensor(value, c10::kLong) : at::empty({}, query.options().dtype(c10::kLong));
+  };
+  const Tensor seed = scalar(done.seed), offset = scalar(done.offset);
   return {done.out, done.lse, Tensor(), Tensor(), query.sym_size(2), key.sym_size(2), seed, offset, Tensor()};
 }
 
