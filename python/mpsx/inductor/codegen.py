@@ -31,7 +31,20 @@ from .. import _runtime
 from .._build_info import VERSION
 from ..shader.cache import digest
 from ..shader.kernel_library import SOURCES
-from . import batching, choices, coalescing, columns, compile_time, loops, lowerings, preloading, replay, rows, vectors
+from . import (
+    backward_process,
+    batching,
+    choices,
+    coalescing,
+    columns,
+    compile_time,
+    loops,
+    lowerings,
+    preloading,
+    replay,
+    rows,
+    vectors,
+)
 from .kernels import Kernels
 from .lanes import runs_loops
 from .nesting import known
@@ -305,3 +318,4 @@ batching.install()
 replay.install()
 compile_time.install()
 preloading.install()
+backward_process.install()

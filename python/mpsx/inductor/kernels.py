@@ -18,13 +18,14 @@ from torch._inductor.codecache import CodeCacheFuture
 
 from ..shader.interpreter import short_turns
 from ..shader.kernel_library import SOURCES
-from ..shader.library import load
+from ..shader.library import build_only, load
 from . import checks, rows, tables
 
 CORES = os.cpu_count() or 1
 # A library of one small kernel takes 0.2 s. On few cores, compile fewer and larger libraries (at most
 # shader.compiler.AT_ONCE kernels).
 KERNELS_PER_LIBRARY = 4 if CORES > 4 else 8
+SOURCE_NAME = "torch_compile.metal"
 _started: WeakValueDictionary[str, Future] = WeakValueDictionary()  # by source
 
 
@@ -80,14 +81,25 @@ class Kernels:
         self.libraries |= dict.fromkeys(names, library)
 
 
+def started() -> list[Future]:
+    """Return the libraries of all graphs in use."""
+    return list(_started.values())
+
+
 @short_turns  # Inductor computes at the same time
 def compiled(source: str, names: list[str]) -> Any:
     """Return the library of a source after loading its kernels. In the disk cache, libraries are named by a hash of
     their sources."""
-    library = load(source, "torch_compile.metal", [str(SOURCES)], strict=False)
+    library = load(source, SOURCE_NAME, [str(SOURCES)], strict=False)
     with ThreadPoolExecutor(len(names)) as pool:  # on NVIDIA GPUs, loading a kernel assembles its PTX
         list(pool.map(lambda name: getattr(library, name), names))
     return library
+
+
+@short_turns
+def built(source: str, names: list[str]) -> None:
+    """Add the library of a source to the disk cache."""
+    build_only(source, SOURCE_NAME, [str(SOURCES)])
 
 
 def library_source(sources: list[Source]) -> str:

@@ -84,7 +84,11 @@ def preload(node: torch.fx.Node) -> None:
     values = torch.fx.map_arg((node.args, dict(node.kwargs)), lambda x: x.meta.get("val"))
     if not on_mpsx(values) or not all(map(is_known, tree_leaves(values))):
         return
-    args, kwargs = tree_map_only(torch.Tensor, Layout.of, values)
+    start(op, *tree_map_only(torch.Tensor, Layout.of, values))
+
+
+def start(op: OpOverload, args: Any, kwargs: Any) -> None:
+    """Start to load the kernels of a call, unless that has been done."""
     call = f"{op} {args} {kwargs}"
     if call not in _started:
         _started.add(call)

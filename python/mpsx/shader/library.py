@@ -122,6 +122,13 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = (),
     return ShaderLibrary(shader, built.kernels), built.kernels
 
 
+def build_only(source: str, name: str, include_dirs: Sequence[str] = ()) -> None:
+    """Add the library of a generated source to the disk cache. With the metal driver, there is none."""
+    target = _target()
+    if target is not None:
+        build.build(source, name, target, include_dirs, strict=False)
+
+
 def _open(kind: Callable[..., Shader], source: build.ShaderSource, path: str) -> Shader:
     """Load the compiled library of a source as a Shader of this kind."""
     try:
