@@ -11,11 +11,11 @@ import pytest
 import torch
 from processes import run_compiled
 
-import mpsx.inductor  # noqa: F401
 from mpsx.inductor import backward_process, compile_process
 from mpsx.inductor.compile_process import Call, Process, Settings
 
-# Compiles a training step of a small model. `graph` counts the lookups of graphs in Inductor's cache.
+# Each test's script begins with this. `lookups` counts how often Inductor's cache contains a graph ("hit") or does not
+# ("miss").
 SCRIPT = """
 import concurrent.futures
 import os
@@ -24,16 +24,14 @@ import time
 from collections import Counter
 
 import mpsx
-import mpsx.inductor
 from mpsx.inductor import backward_process
-from torch._inductor import compile_fx
 from torch._inductor.codecache import FxGraphCache
 
-lookup, graph = FxGraphCache.load_with_key, Counter()
+load_with_key, lookups = FxGraphCache.load_with_key, Counter()
 
 def count(*args, is_backward, **kwargs):
-    found = lookup(*args, is_backward=is_backward, **kwargs)
-    graph["backward " * is_backward + found[1]["cache_state"]] += 1
+    found = load_with_key(*args, is_backward=is_backward, **kwargs)
+    lookups["backward " * is_backward + found[1]["cache_state"]] += 1
     return found
 
 FxGraphCache.load_with_key = count
@@ -109,7 +107,7 @@ if _runtime.driver()["simd_width"] > 1:
     assert any("attention_backward" in name for name in preloaded), preloaded
 libraries.clear()
 loss.backward()
-assert graph == {"miss": 1, "backward hit": 1}, graph
+assert lookups == {"miss": 1, "backward hit": 1}, lookups
 assert libraries and all(libraries), libraries
 found = [p.grad.clone() for p in model.parameters()]
 torch.testing.assert_close(found, gradients(model))
@@ -120,14 +118,14 @@ def test_modes(tmp_path: Path) -> None:
     """Other modes and settings use the process too."""
     run("""
 check(mode="reduce-overhead")
-assert graph == {"miss": 1, "backward hit": 1}, graph
+assert lookups == {"miss": 1, "backward hit": 1}, lookups
 torch.use_deterministic_algorithms(True)
 torch.set_float32_matmul_precision("medium")
 torch.utils.deterministic.fill_uninitialized_memory = False
 with torch.autocast("mpsx", torch.bfloat16), torch._inductor.config.patch(_micro_pipeline_tp=True):
     found = gradients(torch.compile(model))
     torch.testing.assert_close(found, gradients(model), rtol=2e-2, atol=1e-3)
-assert graph == {"miss": 2, "backward hit": 2}, graph
+assert lookups == {"miss": 2, "backward hit": 2}, lookups
 """, tmp_path)  # fmt: skip
 
 
@@ -153,7 +151,7 @@ def send_others(*args):
 backward_process.send = send_others
 check()
 assert sent[0].exception() is None
-assert graph == {"miss": 1, "backward miss": 1}, graph
+assert lookups == {"miss": 1, "backward miss": 1}, lookups
 """, tmp_path)  # fmt: skip
 
 
@@ -170,7 +168,7 @@ model.append(type("Double", (torch.nn.Module,), {"forward": lambda self, x: doub
 check()
 assert "double" in str(sent[0].exception()), sent[0].exception()
 assert not backward_process.process.failed
-assert graph == {"miss": 1, "backward miss": 1}, graph
+assert lookups == {"miss": 1, "backward miss": 1}, lookups
 """, tmp_path)  # fmt: skip
 
 
@@ -189,11 +187,11 @@ def submit_and_kill(job):
 process.submit = submit_and_kill
 check()
 assert isinstance(sent[0].exception(), EOFError), sent[0].exception()
-assert graph == {"miss": 1, "backward miss": 1}, graph
+assert lookups == {"miss": 1, "backward miss": 1}, lookups
 assert process.failed and process.submit is submit_and_kill and real_submit(b"").cancelled()
 with torch.autocast("mpsx", torch.bfloat16):
     gradients(torch.compile(model))
-assert len(sent) == 1 and graph == {"miss": 2, "backward miss": 2}, graph
+assert len(sent) == 1 and lookups == {"miss": 2, "backward miss": 2}, lookups
 """, tmp_path)  # fmt: skip
 
 
@@ -224,7 +222,7 @@ check()
 del backward_process.lowering.lowerings["test"]
 w = torch.randn(3, device="mpsx", requires_grad=True)
 torch.compile(lambda x: (x * w).sin().sum())(torch.randn(3, device="mpsx")).backward()
-assert not sent and graph["backward miss"] == 4, graph  # the model is the same with and without a lowering
+assert not sent and lookups["backward miss"] == 4, lookups  # the model is the same with and without a lowering
 """, tmp_path)  # fmt: skip
 
 
