@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import logging
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -29,11 +27,12 @@ from torch.fx._graph_pickler import GraphPickler
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .. import _runtime
+from ..msl import processes
 from . import kernels, preloading
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = 60
-POLL_SECONDS = 1  # how often each process checks that the other one still runs
+POLL_SECONDS = 1  # how often to check that the process still runs
 # PyTorch's global settings, besides the ones in Settings, that are part of the key of a graph in Inductor's cache.
 ATTRIBUTES = (
     (torch.backends.cuda.matmul, "fp32_precision"),
@@ -114,7 +113,7 @@ class Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.jobs: queue.SimpleQueue[tuple[Future, bytes]] = queue.SimpleQueue()
-        self.child: subprocess.Popen | None = None
+        self.child: processes.Process | None = None
         self.runs = False  # whether a thread passes jobs to the process
         self.failed = False  # whether it has ended unexpectedly, in which case no other one is started
 
@@ -145,11 +144,9 @@ class Process:
             connection, theirs = Pipe()
             with connection, theirs:
                 command = f"from {__name__} import serve; serve({theirs.fileno()})"
-                child = self.child = subprocess.Popen(
-                    [sys.executable, "-c", command], pass_fds=[theirs.fileno()],
-                    env=python_subprocess_env() | {"TORCH_WARM_POOL": "0"}, stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-                atexit.register(child.kill)
+                child = self.child = processes.Process(
+                    [sys.executable, "-c", command], pass_fds=[theirs.fileno()], stderr=subprocess.DEVNULL,
+                    env=python_subprocess_env() | {"TORCH_WARM_POOL": "0"})  # fmt: skip
                 theirs.close()
                 connection.send(_runtime.driver())
                 self._receive(connection)
@@ -160,9 +157,7 @@ class Process:
             self.failed, self.runs = True, False
             self._cancel_jobs()
         if child:
-            child.kill()
-            child.wait()
-            atexit.unregister(child.kill)
+            child.end()
 
     def _pass_job(self, connection: Connection) -> bool:
         """Pass the next job to the process, and receive its result. Return false if there is no job."""
@@ -194,20 +189,18 @@ class Process:
 
 
 def serve(descriptor: int) -> None:
-    """Compile graphs until the other process closes the connection or ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection, parent = Connection(descriptor), os.getppid()
+    """Compile graphs until the other process closes the connection or kills this one."""
+    connection = Connection(descriptor)
     with suppress(EOFError, BrokenPipeError):
         replace_device(connection.recv())
         connection.send("ready")
-        while os.getppid() == parent:
-            if connection.poll(POLL_SECONDS):
-                job = connection.recv_bytes()
-                try:
-                    result = pickle.dumps(compile_backward(pickle.loads(job)))
-                except Exception:
-                    result = pickle.dumps(traceback.format_exc())
-                connection.send_bytes(result)
+        while True:
+            job = connection.recv_bytes()
+            try:
+                result = pickle.dumps(compile_backward(pickle.loads(job)))
+            except Exception:
+                result = pickle.dumps(traceback.format_exc())
+            connection.send_bytes(result)
     os._exit(0)  # without waiting for the device
 
 
