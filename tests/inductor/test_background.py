@@ -93,6 +93,20 @@ def test_first_call_replaces_the_kernel(version: str, monkeypatch: pytest.Monkey
         assert module["fill"] is not first
 
 
+def test_collector_is_paused() -> None:
+    """The garbage collector is paused during a compilation, also after a reset, which removes Dynamo's callbacks."""
+    torch._dynamo.reset()
+    enabled = []
+
+    def backend(gm: torch.fx.GraphModule, _: list[torch.Tensor]) -> torch.fx.GraphModule:
+        enabled.append(gc.isenabled())
+        return gm
+
+    torch.compile(lambda x: x + 1, backend=backend)(torch.zeros(2))
+    assert enabled == [False]
+    assert gc.isenabled()
+
+
 def test_collector_stays_disabled() -> None:
     """A program that has disabled the garbage collector finds it disabled after a compilation."""
     torch._dynamo.reset()

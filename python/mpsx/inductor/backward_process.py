@@ -22,7 +22,6 @@ from contextlib import suppress
 from typing import Any
 
 import torch
-from torch._dynamo.callback import callback_handler
 from torch._functorch import aot_autograd
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd import graph_compile
@@ -35,6 +34,7 @@ from torch.fx._graph_pickler import GraphPickler, Options
 from .. import _runtime
 from . import preloading
 from .compile_process import Job, Process, Settings
+from .compile_time import call_around_compilations
 
 log = logging.getLogger(__name__)
 # The process takes about 4 s to start. A graph with fewer inputs, mainly parameters, takes less time to compile.
@@ -130,7 +130,7 @@ def install() -> None:
     both = graph_compile.aot_stage2_autograd
     forward, backward = compile_fx.compile_fx_forward, compile_fx.compile_fx_backward
 
-    callback_handler.register_start_callback(lambda _: start_first())
+    call_around_compilations(start_first)
 
     @functools.wraps(trace)
     def start_and_trace(state: Any, *args: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,13 +14,31 @@ from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from ..shader.interpreter import paused_collection
 
 
+def call_around_compilations(start: Callable[[], Any], end: Callable[[], Any] = lambda: None) -> None:
+    """Call functions before and after the outermost compilation. If one is already running, only `end` is called.
+    Unlike Dynamo's own callbacks, they remain after torch._dynamo.reset()."""
+    clear = callback_handler.clear
+
+    def register() -> None:
+        callback_handler.register_start_callback(lambda _: start())
+        callback_handler.register_end_callback(lambda _: end())
+
+    @functools.wraps(clear)
+    def clear_and_register() -> None:
+        try:
+            clear()
+        finally:
+            register()
+
+    callback_handler.clear = clear_and_register
+    register()
+
+
 def _pause_collector() -> None:
     """Pause Python's garbage collector during a compilation, which creates millions of objects that live until its end.
     The collector would traverse them again and again, which takes 2 of the 25 seconds in which GPT-2 compiles."""
-    # Dynamo calls these around the outermost compilation. After one that started before this, it calls only the second.
     pause = ExitStack()
-    callback_handler.register_start_callback(lambda _: pause.enter_context(paused_collection))
-    callback_handler.register_end_callback(lambda _: pause.close())
+    call_around_compilations(lambda: pause.enter_context(paused_collection), pause.close)
 
 
 def _initialize_dtype_rules_once() -> None:
