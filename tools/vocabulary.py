@@ -19,7 +19,6 @@ IDENTIFIERS = {
     r"alpha_whole": "alpha_int", r"ConvDivisor": "FastDivmod", r"conv_fold": "col2im", r"kLargeTile": "kTile128",
     # Attention
     r"log_sums": "logsumexp", r"of_value": "grad_v", r"kOfQuery": "kGradQ", r"score_of": "masked_score",
-    r"Attended": "SdpaResult",
     # Rows and reductions
     r"NoExtra": "NoAux", r"ExpBelow": "ExpSubMax", r"Itself": "Identity", r"kAhead": "kUnroll",
     r"lane_above": "shuffle_down", r"exp_sum": "online_softmax", r"TableLine": "a plain loop",

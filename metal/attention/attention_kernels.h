@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attention/attention.h"
+#include "attention/attention_dropout.h"
 #include "attention/attention_mask.h"
 
 // Returns the first row of a threadgroup's tile. Under a causal mask the last query tiles attend to the most keys, so
@@ -27,8 +28,10 @@ template <typename T, typename Shape>
 kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device const T* Q [[buffer(2)]],
                       device const T* K [[buffer(3)]], device const T* V [[buffer(4)]],
                       device const T* mask [[buffer(5)]], device const uchar* mask_kinds [[buffer(6)]],
-                      constant AttentionParams& p [[buffer(7)]], MPSX_GROUP_PARAMETERS) {
+                      device const ulong* seed [[buffer(7)]], device const ulong* offset [[buffer(8)]],
+                      constant AttentionParams& p [[buffer(9)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  const DropoutState random = {seed, offset};
   threadgroup uint4 memory[Shape::memory];
   threadgroup T* K_tile = (threadgroup T*)memory;
   threadgroup T* V_tile = K_tile + Shape::columns * Shape::stride;
@@ -108,7 +111,8 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
         for (uint j = 0; j < Shape::column_fragments; ++j)
 #pragma unroll
           for (uint n = 0; n < Shape::elements; ++n)
-            S[i][j].thread_elements()[n] *= dropout_scale(row + i * 8, column + j * Shape::fragment_columns + n, h, p);
+            S[i][j].thread_elements()[n] *=
+                dropout_scale(row + i * 8, column + j * Shape::fragment_columns + n, h, random, p);
     loader.store(v_rows, V_tile, Shape::stride, g.index);
     tg_barrier();
     next = tiles.next(kv_start + Shape::columns, kv_end);
@@ -139,9 +143,11 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                                device const T* Q [[buffer(4)]], device const T* K [[buffer(5)]],
                                device const T* V [[buffer(6)]], device const T* dO [[buffer(7)]],
                                device const T* O [[buffer(8)]], device const T* mask [[buffer(9)]],
-                               device const uchar* mask_kinds [[buffer(10)]],
-                               constant AttentionParams& p [[buffer(11)]], MPSX_GROUP_PARAMETERS) {
+                               device const uchar* mask_kinds [[buffer(10)]], device const ulong* seed [[buffer(11)]],
+                               device const ulong* offset [[buffer(12)]], constant AttentionParams& p [[buffer(13)]],
+                               MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  const DropoutState random = {seed, offset};
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   threadgroup uint4 memory[Shape::memory];
   threadgroup float2 column_stats[kRowsAreQueries ? 1 : Shape::columns];  // (lse, delta) of each query in the tile
@@ -261,7 +267,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
               for (uint n = 0; n < Shape::elements; ++n) {
                 const uint r = row + i * 8, c = column + j * Shape::fragment_columns + n;
                 dropout[i][j].thread_elements()[n] =
-                    dropout_scale(kRowsAreQueries ? r : c, kRowsAreQueries ? c : r, h, p);
+                    dropout_scale(kRowsAreQueries ? r : c, kRowsAreQueries ? c : r, h, random, p);
                 if (kComputesDS) dS[i][j].thread_elements()[n] *= dropout[i][j].thread_elements()[n];
               }
 #pragma unroll

@@ -3,7 +3,6 @@
 
 #include "attention/attention_params.h"
 #include "lib/math.h"
-#include "lib/random.h"
 
 // Selects one query head. `group` is the number of query heads that share a head of `data` (GQA).
 struct AttentionHead {
@@ -41,20 +40,6 @@ inline float masked_score(float qk, uint query, uint key, bool reads_mask, devic
 template <typename T>
 inline float exp_score(float x) {
   return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
-}
-
-// Returns the random numbers that decide which scores to drop, one for each of the keys 4 * block to 4 * block + 3.
-// Each pass computes them again.
-inline PhiloxBlock dropout_bits(uint query, uint block, AttentionHead h, constant AttentionParams& p) {
-  const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
-  const ulong counter = p.philox_offset + row * ((p.kv_len + 3) / 4) + block;
-  return philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, p.seed[0], p.seed[1]);
-}
-// Returns the factor by which dropout multiplies a probability: 0 or 1 / (1 - p).
-inline float dropout_scale(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
-  const PhiloxBlock r = dropout_bits(query, key / 4, h, p);
-  const uint i = key % 4, word = i < 2 ? (i == 0 ? r.x : r.y) : (i == 2 ? r.z : r.w);
-  return word <= p.keep_bound ? p.keep_scale : 0.0f;
 }
 
 // Returns the value that P = exp(S - lse) subtracts. It is +inf if the query attends to no key, so that P is 0.

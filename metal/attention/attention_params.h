@@ -27,8 +27,6 @@ struct AttentionParams {
   AttentionStrides Q, K, V, O, dO, dQK, dV;                    // dQK: dQ or dK, whichever the pass computes
   int64_t mask_batch, mask_head, mask_row;                     // keys are contiguous
   uint32_t mask_tiles_batch, mask_tiles_head, mask_tiles_row;  // strides of the classified tiles of a mask
-  uint64_t philox_offset;                                      // one Philox block covers four consecutive keys
-  uint32_t seed[2];
   uint32_t q_len, kv_len, head_dim, v_head_dim;
   uint32_t q_heads, gqa_factor;  // gqa_factor: query heads per KV head
   uint32_t causal, has_dropout, keep_bound;

@@ -18,8 +18,8 @@ struct ScoreRow {
   METAL_FUNC float score(float qk, uint key, constant AttentionParams& p) const {
     return masked_score(qk, query, key, p.has_mask, mask, p);
   }
-  METAL_FUNC float kept(uint key, constant AttentionParams& p) const {
-    return p.has_dropout ? dropout_scale(query, key, head, p) : 1.0f;
+  METAL_FUNC float kept(uint key, DropoutState random, constant AttentionParams& p) const {
+    return p.has_dropout ? dropout_scale(query, key, head, random, p) : 1.0f;
   }
   // Loads vectors that are `g.count` vectors apart, from column `c` on.
   METAL_FUNC void load(thread float4 (&to)[kVectors], device const float* from, uint c, GroupThread g) const {
@@ -60,9 +60,12 @@ inline ScoreRow score_row(device const float* mask, constant AttentionParams& p,
 
 // Overwrites S with P = softmax(S * scale + mask), and stores the rows' lse. Dropout is applied to P.
 kernel void attention_tensor_softmax(device float* S [[buffer(0)]], device float* lse [[buffer(1)]],
-                                     device const float* mask [[buffer(2)]], constant AttentionParams& p [[buffer(3)]],
-                                     constant ScoreBlock& b [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+                                     device const float* mask [[buffer(2)]], device const ulong* seed [[buffer(3)]],
+                                     device const ulong* offset [[buffer(4)]],
+                                     constant AttentionParams& p [[buffer(5)]], constant ScoreBlock& b [[buffer(6)]],
+                                     MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  const DropoutState random = {seed, offset};
   threadgroup float scratch[kScratch];
   const ScoreRow r = score_row(mask, p, b, g.group);
   float4 s[kVectors];
@@ -91,7 +94,7 @@ kernel void attention_tensor_softmax(device float* S [[buffer(0)]], device float
     MPSX_UNROLL
     for (uint i = 0; i < kVectors * 4; ++i) {
       const uint key = c + i / 4 * g.count * 4 + i % 4;
-      s[i / 4][i % 4] = exp_score<float>(r.score(s[i / 4][i % 4], key, p) - base) * scale * r.kept(key, p);
+      s[i / 4][i % 4] = exp_score<float>(r.score(s[i / 4][i % 4], key, p) - base) * scale * r.kept(key, random, p);
     }
     r.store(S, s, c, g);
   }
@@ -135,9 +138,12 @@ kernel void attention_tensor_backward_scores(device float* P [[buffer(0)]], devi
                                              device const float* delta [[buffer(3)]], device float* Q [[buffer(4)]],
                                              device float* K [[buffer(5)]], device float* V [[buffer(6)]],
                                              device float* dO [[buffer(7)]], device const float* mask [[buffer(8)]],
-                                             constant AttentionParams& p [[buffer(9)]],
-                                             constant ScoreBlock& b [[buffer(10)]], MPSX_GROUP_PARAMETERS) {
+                                             device const ulong* seed [[buffer(9)]],
+                                             device const ulong* offset [[buffer(10)]],
+                                             constant AttentionParams& p [[buffer(11)]],
+                                             constant ScoreBlock& b [[buffer(12)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  const DropoutState random = {seed, offset};
   threadgroup float row_lse[Tile::BM], row_delta[Tile::BM];
   typedef KeptScores<ScoreTile, true> Dropout;
   threadgroup uint kept[Dropout::size];
@@ -149,9 +155,9 @@ kernel void attention_tensor_backward_scores(device float* P [[buffer(0)]], devi
   const auto K_rows = row_tensor(head_data(K, p.K, h, p.gqa_factor), p.K.row, tile.n, b.columns, p.head_dim);
   const auto dO_rows = row_tensor(head_data(dO, p.dO, h, 1), p.dO.row, query, end, p.v_head_dim);
   const auto V_rows = row_tensor(head_data(V, p.V, h, p.gqa_factor), p.V.row, tile.n, b.columns, p.v_head_dim);
-  const ulong offset = ulong(g.group.y) * b.rows * b.stride + tile.n;
-  const auto P_tile = row_tensor(P + offset, b.stride, tile.m, b.rows, b.columns - tile.n);
-  const auto dS_tile = row_tensor(dS + offset, b.stride, tile.m, b.rows, b.columns - tile.n);
+  const ulong tile_offset = ulong(g.group.y) * b.rows * b.stride + tile.n;
+  const auto P_tile = row_tensor(P + tile_offset, b.stride, tile.m, b.rows, b.columns - tile.n);
+  const auto dS_tile = row_tensor(dS + tile_offset, b.stride, tile.m, b.rows, b.columns - tile.n);
   TensorMultiply<Tile, false, true, false> multiply;
   auto prob = multiply.get_destination_cooperative_tensor<decltype(Q_rows), decltype(K_rows), float>();
   auto grad = prob;
@@ -166,7 +172,7 @@ kernel void attention_tensor_backward_scores(device float* P [[buffer(0)]], devi
     const ulong stats = ulong(head) * p.q_len + min(query + i, end - 1);
     row_lse[i] = lse_to_subtract(lse[stats]), row_delta[i] = delta[stats];
   }
-  if (p.has_dropout) Dropout::fill(kept, query, tile.n, h, p, g);
+  if (p.has_dropout) Dropout::fill(kept, query, tile.n, h, random, p, g);
   tg_barrier();
   multiply.run(Q_rows, K_rows, prob);
   const bool all_visible = !p.has_mask && query + Tile::BM <= end && tile.n + Tile::BN <= b.columns &&

@@ -6,6 +6,7 @@
 // Apple's headers must be included in this order: metal_stdlib, metal_tensor, MetalPerformancePrimitives.
 // clang-format off
 #include "attention/attention.h"
+#include "attention/attention_dropout.h"
 #include "attention/attention_mask.h"
 #include "lib/staged_tiles.h"
 #include <metal_tensor>
@@ -45,46 +46,6 @@ template <typename T>
 METAL_FUNC device T* head_data(device T* data, AttentionStrides s, AttentionHead h, uint group) {
   return data + (long(h.batch) * s.batch + long(h.head / group) * s.head);
 }
-
-// The probabilities of a tile that dropout keeps, in threadgroup memory: one bit each, in words of 32 keys. The lanes
-// share the random numbers, because a block of four numbers is for elements of two or four lanes.
-template <typename Tiles, bool ROWS_ARE_QUERIES>
-struct KeptScores {
-  enum : uint {
-    queries = ROWS_ARE_QUERIES ? Tiles::rows : Tiles::columns,
-    words = (ROWS_ARE_QUERIES ? Tiles::columns : Tiles::rows) / 32,  // per query; the first words of all come first
-    size = queries * words,
-  };
-  static METAL_FUNC void fill(threadgroup uint* kept, uint row, uint column, AttentionHead h,
-                              constant AttentionParams& p, GroupThread g) {
-    enum : uint { kBlocks = 4 };  // Philox has a long chain of dependent operations, so interleave several.
-    const uint query = ROWS_ARE_QUERIES ? row : column, block = (ROWS_ARE_QUERIES ? column : row) / 4;
-    for (uint i = g.index; i < size; i += g.count) {
-      uint word = 0;
-      for (uint first = 0; first < 8; first += kBlocks) {
-        uint bits = 0;
-        MPSX_UNROLL
-        for (uint k = 0; k < kBlocks; ++k) {
-          const PhiloxBlock r = dropout_bits(query + i % queries, block + i / queries * 8 + first + k, h, p);
-          const uint b = p.keep_bound;
-          bits |= (uint(r.x <= b) | uint(r.y <= b) << 1 | uint(r.z <= b) << 2 | uint(r.w <= b) << 3) << 4 * k;
-        }
-        word |= bits << 4 * first;
-      }
-      kept[i] = word;
-    }
-  }
-  // Multiplies S by the factors of dropout.
-  template <typename Matrix>
-  static METAL_FUNC void apply(thread Matrix& S, threadgroup const uint* kept, constant AttentionParams& p) {
-    MPSX_UNROLL
-    for (ushort i = 0; i < S.get_capacity(); ++i) {
-      const auto at = S.get_multidimensional_index(i);
-      const uint query = uint(at[ROWS_ARE_QUERIES ? 1 : 0]), key = uint(at[ROWS_ARE_QUERIES ? 0 : 1]);
-      S[i] *= kept[key / 32 * queries + query] >> key % 32 & 1 ? p.keep_scale : 0.0f;
-    }
-  }
-};
 
 // Multiplies each row of the accumulators by the row's factor, which passes through threadgroup memory unless the
 // tensors have the same rows per thread.
@@ -138,9 +99,11 @@ template <typename T, typename Tiles>
 [[max_total_threads_per_threadgroup(Tiles::threads)]]
 kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device T* Q [[buffer(2)]],
                             device T* K [[buffer(3)]], device T* V [[buffer(4)]], device const T* mask [[buffer(5)]],
-                            device const uchar* mask_kinds [[buffer(6)]], constant AttentionParams& p [[buffer(7)]],
+                            device const uchar* mask_kinds [[buffer(6)]], device const ulong* seed [[buffer(7)]],
+                            device const ulong* offset [[buffer(8)]], constant AttentionParams& p [[buffer(9)]],
                             MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  const DropoutState random = {seed, offset};
   threadgroup float row_values[Tiles::rows];
   typedef KeptScores<Tiles, true> Dropout;
   threadgroup uint kept[2 * Dropout::size];  // of two tiles
@@ -178,9 +141,9 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   stages.load(kTilesOfK, 0, first);
   stages.load(kTilesOfK, 1, next);
   stages.load(kTilesOfV, 0, first);
-  if (p.has_dropout) Dropout::fill(kept, q_start, first, h, p, g);
+  if (p.has_dropout) Dropout::fill(kept, q_start, first, h, random, p, g);
   stages.wait();
-  if (p.has_dropout) Dropout::fill(kept + Dropout::size, q_start, next, h, p, g);
+  if (p.has_dropout) Dropout::fill(kept + Dropout::size, q_start, next, h, random, p, g);
   scores.run(Q_tile, stages.tile(kTilesOfK, 0, K_rows.slice(0, int(first))), S);
   float factor = mask_scores<true, Tiles::rows>(S, q_start, first, first + Tiles::columns <= visible_end,
                                                 tiles.adds(first, p), mask, p);
@@ -203,7 +166,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
                                             tiles.adds(kv_start, p), mask, p);
     softmax.update(S, factor);
     if (p.has_dropout) {  // without a branch here, ptxas would wait for P V before the softmax
-      Dropout::fill(kept + (buffer ^ 1) * Dropout::size, q_start, next, h, p, g);
+      Dropout::fill(kept + (buffer ^ 1) * Dropout::size, q_start, next, h, random, p, g);
       Dropout::apply(S, kept + buffer * Dropout::size, p);
     }
     stages.template finish<0>(sums_started, O_sum);
@@ -260,8 +223,10 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
                                      device T* Q [[buffer(4)]], device T* K [[buffer(5)]], device T* V [[buffer(6)]],
                                      device T* dO [[buffer(7)]], device const T* O [[buffer(8)]],
                                      device const T* mask [[buffer(9)]], device const uchar* mask_kinds [[buffer(10)]],
-                                     constant AttentionParams& p [[buffer(11)]], MPSX_GROUP_PARAMETERS) {
+                                     device const ulong* seed [[buffer(11)]], device const ulong* offset [[buffer(12)]],
+                                     constant AttentionParams& p [[buffer(13)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  const DropoutState random = {seed, offset};
   enum : uint { kTilesOfQK = 0, kTilesOfVO = 1 };
   enum : uint { kStats = ROWS_ARE_QUERIES ? Tiles::rows : 2 * Tiles::columns };  // of the rows, or of two tiles
   threadgroup float staged_lse[kStats], staged_delta[kStats];
@@ -325,7 +290,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
     uint next = tiles.next(begin + Tiles::columns, end);
     stages.load(0, begin);
     stages.load(1, next);
-    if (p.has_dropout) Dropout::fill(kept, row, begin, h, p, g);
+    if (p.has_dropout) Dropout::fill(kept, row, begin, h, random, p, g);
     float2 next_stats = float2(0.0f);
     if (stages_stats && begin < end) next_stats = head_stats[begin + g.index];
     const uint last_tile = (end - 1) / Tiles::columns * Tiles::columns;
@@ -387,7 +352,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
       last_started = stages.start(accumulate, left, kTilesOfQK, buffer, qk_tile, dQK_sum);
       if (AHEAD) stages.template finish<1 + !ROWS_ARE_QUERIES>(S_started, S);
       if (!ROWS_ARE_QUERIES) stages.template finish<1>(dV_started, dV_sum);
-      if (p.has_dropout) Dropout::fill(kept + (parity ^ 1) * Dropout::size, row, next, h, p, g);
+      if (p.has_dropout) Dropout::fill(kept + (parity ^ 1) * Dropout::size, row, next, h, random, p, g);
       buffer = next_buffer;
     }
     stages.template finish<0>(last_started, dQK_sum);

@@ -33,8 +33,10 @@ template <typename T, typename Shape>
 kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device const T* Q [[buffer(2)]],
                       device const T* K [[buffer(3)]], device const T* V [[buffer(4)]],
                       device const T* mask [[buffer(5)]], device const uchar* mask_kinds [[buffer(6)]],
-                      constant AttentionParams& p [[buffer(7)]], MPSX_GROUP_PARAMETERS) {
+                      device const ulong* seed [[buffer(7)]], device const ulong* offset [[buffer(8)]],
+                      constant AttentionParams& p [[buffer(9)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  const DropoutState random = {seed, offset};
   const AttentionHead h = {g.group.z, g.group.y};
   device const T* q_rows = h.in(Q, p.Q, 1);
   device const T* k_rows = h.in(K, p.K, p.gqa_factor);
@@ -61,7 +63,7 @@ kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]]
       for (uint c = 0; c < count; ++c) S[c] = exp_nonpositive(S[c] - base), sum += S[c];
       row_max = new_max;
       row_sum = fma(row_sum, rescale, sum);
-      for (uint c = 0; c < count && p.has_dropout; ++c) S[c] *= dropout_scale(row, block + c, h, p);
+      for (uint c = 0; c < count && p.has_dropout; ++c) S[c] *= dropout_scale(row, block + c, h, random, p);
       for (uint e = 0; e < p.v_head_dim; ++e) O_acc[e] *= rescale;
       wide_accumulate(O_acc, S, v_rows + long(block) * p.V.row, p.V.row, count, p.v_head_dim);
     }
@@ -78,9 +80,11 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
                                device const T* Q [[buffer(4)]], device const T* K [[buffer(5)]],
                                device const T* V [[buffer(6)]], device const T* dO [[buffer(7)]],
                                device const T* O [[buffer(8)]], device const T* mask [[buffer(9)]],
-                               device const uchar* mask_kinds [[buffer(10)]],
-                               constant AttentionParams& p [[buffer(11)]], MPSX_GROUP_PARAMETERS) {
+                               device const uchar* mask_kinds [[buffer(10)]], device const ulong* seed [[buffer(11)]],
+                               device const ulong* offset [[buffer(12)]], constant AttentionParams& p [[buffer(13)]],
+                               MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  const DropoutState random = {seed, offset};
   enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   const uint rows = kRowsAreQueries ? p.q_len : p.kv_len, columns = kRowsAreQueries ? p.kv_len : p.q_len;
   const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && (p.causal | p.has_mask));
@@ -122,7 +126,7 @@ kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffe
           const uint query = kRowsAreQueries ? row : block + c, key = kRowsAreQueries ? block + c : row;
           const float score = masked_score(P[c], query, key, reads_mask, mask_of_head, p);
           const float prob = exp_nonpositive(score - lse_to_subtract(lse[stats_offset + query]));
-          const float dropout = p.has_dropout ? dropout_scale(query, key, h, p) : 1.0f;
+          const float dropout = p.has_dropout ? dropout_scale(query, key, h, random, p) : 1.0f;
           P[c] = prob * dropout;
           if (kComputesDS) dS[c] = score_grad(prob, dS[c] * dropout, delta[stats_offset + query]);
         }

@@ -15,7 +15,7 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
     """Return a strategy that shards fused attention along the batch or the heads.
 
     `query` and `bias` are argument positions. The key and the value follow the query. Of the operator's `count`
-    results, the first `sharded` are sharded. The others are numbers or None.
+    results, the first `sharded` are sharded. The others are scalars or None.
     """
     replicate = module.Replicate()
 

@@ -24,7 +24,7 @@
 #include "ops/differentiated.h"
 #include "ops/operator.h"
 #include "ops/random/random.h"
-#include "runtime/launch_recording.h"
+#include "runtime/random_argument.h"
 #include "runtime/tier.h"
 #include "runtime/tuning.h"
 #include "vendor/cpu/vendor.h"
@@ -33,11 +33,6 @@ namespace mpsx::ops {
 namespace {
 
 using OptionalTensor = std::optional<Tensor>;
-
-struct SdpaResult {
-  Tensor out, lse;
-  int64_t seed = 0, offset = 0;  // Philox state for dropout
-};
 
 bool has_mask(const OptionalTensor& mask) { return mask && mask->defined(); }
 
@@ -128,7 +123,7 @@ Tensor kernel_mask(const Tensor& mask, at::ScalarType dtype) {
 
 AttentionInputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                         double dropout, bool causal, std::optional<double> scale) {
-  AttentionInputs in{aligned_rows(query), aligned_rows(key), aligned_rows(value), Tensor()};
+  AttentionInputs in{aligned_rows(query), aligned_rows(key), aligned_rows(value)};
   AttentionParams& p = in.p;
   p.Q = strides_of(in.query);
   p.K = strides_of(in.key);
@@ -239,7 +234,14 @@ struct AttentionKernels {
   }
 };
 
-void set_seed(AttentionParams& p, uint64_t seed) { p.seed[0] = uint32_t(seed), p.seed[1] = uint32_t(seed >> 32); }
+// Stores the state of the random number generator in device memory, and reserves `count` random numbers. In a
+// recording, each replay stores a new state.
+void store_random_state(const Tensor& seed, const Tensor& offset, uint64_t count) {
+  static const KernelSet kernels("random_state");
+  const RandomParams drawn = random_params(std::nullopt, count);
+  const RandomState state{drawn.seed, drawn.offset};
+  Launch(kernels.get()).outputs(seed, offset).bytes(runtime::random_argument(state)).threads(1).run();
+}
 
 // Launches one threadgroup per row tile, head and batch element.
 void run_tiles(Launch& l, const AttentionKernel& kernel, const AttentionParams& p, uint64_t rows, uint64_t columns,
@@ -249,47 +251,50 @@ void run_tiles(Launch& l, const AttentionKernel& kernel, const AttentionParams& 
       .run();
 }
 
-SdpaResult launch_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
-                            double dropout, bool causal, std::optional<double> scale) {
+// Returns the result and the logsumexp, and stores the random state for dropout in `seed` and `offset`.
+std::tuple<Tensor, Tensor> launch_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                            const OptionalTensor& mask, double dropout, bool causal,
+                                            std::optional<double> scale, const Tensor& seed, const Tensor& offset) {
   static const AttentionKernels kernels("", "");
   AttentionInputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
-  uint64_t seed = 0;
   if (p.has_dropout) {
-    runtime::reject_recording("scaled_dot_product_attention with dropout");  // its backward receives the seed
+    in.seed = seed, in.offset = offset;
     const uint64_t rows = uint64_t(query.size(0)) * p.q_heads * p.q_len;
-    const RandomParams random = random_params(std::nullopt, rows * ((p.kv_len + 3) / 4) * 4);
-    seed = random.seed;
-    set_seed(p, seed);
-    p.philox_offset = random.offset;
+    store_random_state(in.seed, in.offset, rows * ((p.kv_len + 3) / 4) * 4);
   }
-  if (prefers_unfused_attention(in, false))
-    return {to_query_layout(query, unfused_attention(in, lse)), lse, int64_t(seed), int64_t(p.philox_offset)};
+  if (prefers_unfused_attention(in, false)) return {to_query_layout(query, unfused_attention(in, lse)), lse};
   const Tensor out = empty_rows(query, value.size(3));
   p.O = strides_of(out);
   const AttentionKernel kernel = kernels.choose(p, tag_of(query));
   const Tensor mask_tiles = classify_mask(in, p);
   Launch l(kernel.entry);
-  l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask, mask_tiles).bytes(p);
+  l.outputs(out, lse).inputs(in.query, in.key, in.value, in.mask, mask_tiles, in.seed, in.offset).bytes(p);
   run_tiles(l, kernel, p, p.q_len, p.kv_len, query.size(1), query.size(0));
-  return {to_query_layout(query, out), lse, int64_t(seed), int64_t(p.philox_offset)};
+  return {to_query_layout(query, out), lse};
 }
 
 std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_out, const Tensor& query,
                                                              const Tensor& key, const Tensor& value,
-                                                             const OptionalTensor& mask, const SdpaResult& done,
-                                                             double dropout, bool causal, std::optional<double> scale) {
+                                                             const OptionalTensor& mask, const Tensor& saved_out,
+                                                             const Tensor& saved_lse, const Tensor& seed,
+                                                             const Tensor& offset, double dropout, bool causal,
+                                                             std::optional<double> scale) {
   static const AttentionKernels dq_kernels("_backward_dq", "_backward_dq");
   static const AttentionKernels dk_kernels("_backward_dkv", "_backward_dk");
   static const AttentionKernels dv_kernels("_backward_dkv", "_backward_dv");
   AttentionInputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
-  const Tensor lse = done.lse.contiguous();
-  if (p.has_dropout) runtime::reject_recording("scaled_dot_product_attention with dropout");
-  set_seed(p, uint64_t(done.seed));
-  p.philox_offset = uint64_t(done.offset);
-  const Tensor grad = aligned_rows(grad_out), out = aligned_rows(done.out);
+  const Tensor lse = saved_lse.contiguous();
+  if (p.has_dropout) {  // without dropout, callers may pass undefined tensors
+    for (const Tensor& t : {seed, offset})
+      TORCH_CHECK(t.defined() && t.device() == query.device() && t.scalar_type() == at::kLong && t.numel() == 1,
+                  "scaled_dot_product_attention backward: expected int64 scalars on ", query.device(),
+                  " as the seed and offset of dropout, got ", t.toString());
+    in.seed = seed, in.offset = offset;
+  }
+  const Tensor grad = aligned_rows(grad_out), out = aligned_rows(saved_out);
   p.dO = strides_of(grad);
   p.O = strides_of(out);
   if (prefers_unfused_attention(in, true)) return unfused_attention_backward(in, grad, out, lse);
@@ -305,7 +310,8 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
     p.dQK = strides_of(result);
     const AttentionKernel kernel = kernels.choose(p, tag_of(query));
     Launch l(kernel.entry);
-    l.outputs(result, dv, delta).inputs(lse, in.query, in.key, in.value, grad, out, in.mask, mask_tiles).bytes(p);
+    l.outputs(result, dv, delta).inputs(lse, in.query, in.key, in.value, grad, out, in.mask, mask_tiles);
+    l.inputs(in.seed, in.offset).bytes(p);
     run_tiles(l, kernel, p, rows, columns, result.size(1), query.size(0));
   };
   run(dq_kernels, dq, p.q_len, p.kv_len);
@@ -334,23 +340,19 @@ int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, cons
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> forward(
     const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
     bool causal, bool, std::optional<double> scale) {
-  SdpaResult done;
-  if (vendor::preferred()) {  // no dropout, so the backward pass needs no random state
-    std::tie(done.out, done.lse) = vendor::attention(query, key, value, mask, dropout, causal, scale);
-    done.out = to_query_layout(query, done.out);
-    done.lse = done.lse.contiguous();
+  const auto scalar = query.options().dtype(at::kLong);  // only dropout stores and reads the random state
+  const Tensor seed = at::empty({}, scalar), offset = at::empty({}, scalar);
+  Tensor out, lse;
+  if (vendor::preferred()) {
+    std::tie(out, lse) = vendor::attention(query, key, value, mask, dropout, causal, scale);
+    out = to_query_layout(query, out);
+    lse = lse.contiguous();
   } else {
     TORCH_CHECK(has_kernel(query, key, value, mask, dropout), "scaled_dot_product_attention: no kernel for a query of ",
                 query.scalar_type(), " ", query.sizes(), ", a key of ", key.sizes(), " and a value of ", value.sizes());
-    done = launch_attention(query, key, value, mask, dropout, causal, scale);
+    std::tie(out, lse) = launch_attention(query, key, value, mask, dropout, causal, scale, seed, offset);
   }
-  // Without dropout, nothing reads the random state. It is on the device, because a graph that receives a tensor on the
-  // CPU cannot be recorded.
-  const auto scalar = [&](int64_t value) {
-    return dropout > 0 ? at::scalar_tensor(value, c10::kLong) : at::empty({}, query.options().dtype(c10::kLong));
-  };
-  const Tensor seed = scalar(done.seed), offset = scalar(done.offset);
-  return {done.out, done.lse, Tensor(), Tensor(), query.sym_size(2), key.sym_size(2), seed, offset, Tensor()};
+  return {out, lse, Tensor(), Tensor(), query.sym_size(2), key.sym_size(2), seed, offset, Tensor()};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& query, const Tensor& key,
@@ -363,12 +365,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Te
   if (vendor::preferred()) {
     gradients = vendor::attention_backward(grad, query, key, value, out, lse, mask, dropout, causal, scale);
   } else {
-    SdpaResult done{out, lse};
-    if (dropout > 0) {  // without dropout, callers may pass undefined tensors
-      done.seed = seed.item<int64_t>();
-      done.offset = offset.item<int64_t>();
-    }
-    gradients = launch_attention_backward(grad, query, key, value, mask, done, dropout, causal, scale);
+    gradients =
+        launch_attention_backward(grad, query, key, value, mask, out, lse, seed, offset, dropout, causal, scale);
   }
   const auto& [dq, dk, dv] = gradients;
   return {to_query_layout(query, dq), to_query_layout(key, dk), to_query_layout(value, dv), Tensor()};

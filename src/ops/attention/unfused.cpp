@@ -106,7 +106,7 @@ Tensor unfused_attention(const AttentionInputs& in, const Tensor& lse) {
     gemm(S, block.queries(Q), block.keys(K).transpose(1, 2));
     const ScoreBlock params = block.params();
     Launch l(kernels.get());
-    l.outputs(S, lse).inputs(in.mask).bytes(p).bytes(params);
+    l.outputs(S, lse).inputs(in.mask, in.seed, in.offset).bytes(p).bytes(params);
     run_rows(l, block);
     gemm(block.queries(O), S, block.keys(V));
   });
@@ -142,7 +142,8 @@ std::tuple<Tensor, Tensor, Tensor> unfused_attention_backward(const AttentionInp
     const Tensor P = block.scores(memory), dS = block.scores(grad_memory);
     const ScoreBlock params = block.params();
     Launch l(kernels.get());
-    l.outputs(P, dS).inputs(lse, delta, in.query, in.key, in.value, grad_out, in.mask).bytes(p).bytes(params);
+    l.outputs(P, dS).inputs(lse, delta, in.query, in.key, in.value, grad_out, in.mask, in.seed, in.offset);
+    l.bytes(p).bytes(params);
     run_tiles(l, block, p);
     const auto accumulate = [&](const Tensor& sum, const Tensor& a, const Tensor& b) {
       gemm(sum, a, b, {1, block.first ? 0 : 1, sum});

@@ -10,9 +10,10 @@
 namespace mpsx::ops {
 
 // Query, key and value have shape [batch, heads, length, head_dim]. The mask is float32, has the query's dtype, or
-// is undefined.
+// is undefined. `seed` and `offset`, the state of the random number generator for dropout, are int64 scalars on the
+// device, or undefined.
 struct AttentionInputs {
-  Tensor query, key, value, mask;
+  Tensor query, key, value, mask{}, seed{}, offset{};
   AttentionParams p{};
 };
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from accuracy import assert_as_accurate
 from layouts import on_device
 from tables import FLOAT
+from torch._subclasses import FakeTensorMode
 
 pytestmark = pytest.mark.usefixtures("only_kernels")
 
@@ -145,6 +146,20 @@ def test_dropout() -> None:
     ours, theirs = torch.autograd.grad(y, leaves, g.to("mpsx")), torch.autograd.grad(z, exact, g.double())
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a.cpu(), b.float(), rtol=1e-4, atol=1e-5)
+
+
+def test_random_state() -> None:
+    """The random state is on the device, as PyTorch's fake kernel says. The backward pass accepts no other."""
+    x = torch.randn(1, 1, 4, 8, device="mpsx")
+    out, lse, *_, seed, offset, _ = fused(x, x, x, None, 0.3)
+    with FakeTensorMode() as mode:
+        *_, fake_seed, fake_offset, _ = fused(*[mode.from_tensor(x)] * 3, None, 0.3)
+    for real, fake in ((seed, fake_seed), (offset, fake_offset)):
+        assert (real.device, real.dtype, real.shape) == (fake.device, fake.dtype, fake.shape)
+    for state in ((seed.cpu(), offset), (seed, offset.int()), (seed, None)):
+        with pytest.raises(RuntimeError, match="expected int64 scalars on mpsx:0 as the seed and offset of dropout"):
+            aten._scaled_dot_product_fused_attention_overrideable_backward(
+                out, x, x, x, None, [True] * 3 + [False], out, lse, None, None, 4, 4, 0.3, False, *state)
 
 
 def test_unsupported_cases_are_decomposed() -> None:
