@@ -284,7 +284,7 @@ def test_attention(counts: Counts, skips: list[str], dropout: float) -> None:
     with torch._inductor.config.patch(fallback_random=True):
         for seed in range(5):
             torch.testing.assert_close(gradients(f, seed), gradients(attention, seed))
-    if vendor.is_preferred():
+    if vendor.is_preferred() and not dropout:  # the CPU library has no dropout
         assert all("due to the CPU library" in skip for skip in skips) and counts.replayed == 0
     else:
         assert not skips and counts.replayed > 10  # of 10 forward and 5 backward passes
