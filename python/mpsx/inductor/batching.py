@@ -44,14 +44,14 @@ def is_unused(node: BaseSchedulerNode) -> bool:
     return all(user.get_name() in {*names, "OUTPUT"} for out in node.get_outputs() for user in out.users)
 
 
-def is_saved(node: BaseSchedulerNode) -> bool:
-    """Return whether a node reads only inputs of the graph, and all its results are results of the graph."""
-    return not node.ancestors and node.get_buffer_names() <= OrderedSet(V.graph.get_output_names())
+def is_saved(node: BaseSchedulerNode, outputs: OrderedSet[str]) -> bool:
+    """Return whether a node reads only inputs of the graph, and all its results are among the graph's `outputs`."""
+    return not node.ancestors and node.get_buffer_names() <= outputs
 
 
-def can_move(*nodes: BaseSchedulerNode) -> bool:
+def can_move(outputs: OrderedSet[str], *nodes: BaseSchedulerNode) -> bool:
     """Return whether all nodes can run later, or all can run earlier, without delaying others."""
-    return all(map(is_unused, nodes)) or all(map(is_saved, nodes))
+    return all(map(is_unused, nodes)) or all(is_saved(node, outputs) for node in nodes)
 
 
 def can_join(scheduler: Scheduler, first: BaseSchedulerNode, second: BaseSchedulerNode) -> bool:
@@ -71,10 +71,11 @@ def can_join(scheduler: Scheduler, first: BaseSchedulerNode, second: BaseSchedul
 
 def fuse_small(scheduler: Scheduler, nodes: Sequence[BaseSchedulerNode]) -> list[BaseSchedulerNode]:
     """Return the nodes of a schedule after fusing those of equal sizes that are small or can move."""
+    outputs = OrderedSet(V.graph.get_output_names())
     groups: dict[Any, list[tuple[int, BaseSchedulerNode]]] = defaultdict(list)
     for position, node in enumerate(nodes):
         size = elements(node)
-        if size is not None and (size <= MAX_ELEMENTS or can_move(node)):
+        if size is not None and (size <= MAX_ELEMENTS or can_move(outputs, node)):
             groups[node.group, size <= MAX_ELEMENTS].append((position, node))
     fused = OrderedSet(nodes)
     for (_, is_small), group in groups.items():
@@ -83,7 +84,7 @@ def fuse_small(scheduler: Scheduler, nodes: Sequence[BaseSchedulerNode]) -> list
             for i, (start, other) in enumerate(found):
                 is_near = is_small and position - start <= MAX_DISTANCE
                 fits = (elements(other) or 0) + (elements(node) or 0) <= MAX_FUSED
-                if fits and (is_near or can_move(other, node)) and can_join(scheduler, other, node):
+                if fits and (is_near or can_move(outputs, other, node)) and can_join(scheduler, other, node):
                     found[i] = start, scheduler.fuse_two_nodes(other, node, fused)
                     break
             else:
