@@ -11,13 +11,13 @@ struct DropoutState {
   device const ulong *seed, *offset;
 };
 // Returns the random numbers that decide which scores to drop, one for each of the keys 4 * block to 4 * block + 3.
-// Each pass computes them again.
+// The backward pass recomputes them instead of reading a stored mask.
 inline PhiloxBlock dropout_bits(uint query, uint block, AttentionHead h, DropoutState random,
                                 constant AttentionParams& p) {
   const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
   return philox(*random.seed, *random.offset + row * ((p.kv_len + 3) / 4) + block);
 }
-// Returns the factor by which dropout multiplies a probability: 0 or 1 / (1 - p).
+// Returns 0 for a probability that dropout drops, and 1 / (1 - p) for the others.
 inline float dropout_scale(uint query, uint key, AttentionHead h, DropoutState random, constant AttentionParams& p) {
   const PhiloxBlock r = dropout_bits(query, key / 4, h, random, p);
   const uint i = key % 4, word = i < 2 ? (i == 0 ? r.x : r.y) : (i == 2 ? r.z : r.w);

@@ -19,14 +19,12 @@ struct RandomParams {
 };
 static_assert(sizeof(RandomParams) == 64, "kernels and launchers share this layout");
 
-struct RandomState {
+// Samplers that need a variable number of random numbers per element. Element i uses Philox blocks (offset + i, 1),
+// (offset + i, 2), and so on. Fills use blocks (offset + i, 0), so the two do not overlap.
+struct SampleParams {
   uint64_t seed;
   uint64_t offset;
 };
-
-// Samplers that need a variable number of random numbers per element. Element i uses Philox blocks (offset + i, 1),
-// (offset + i, 2), and so on. Fills use blocks (offset + i, 0), so the two do not overlap.
-using SampleParams = RandomState;
 
 // Multinomial sampling. Each row of weights is divided into at most kMultinomialBlocks blocks of `block` columns.
 // Sample s of row r uses Philox block offset + r * samples + s.

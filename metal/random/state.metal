@@ -3,7 +3,7 @@
 #include "random/params.h"
 
 kernel void random_state(device ulong* seed [[buffer(0)]], device ulong* offset [[buffer(1)]],
-                         constant RandomState& p [[buffer(2)]]) {
+                         constant RandomParams& p [[buffer(2)]]) {
   *seed = p.seed;
   *offset = p.offset;
 }

@@ -238,9 +238,8 @@ struct AttentionKernels {
 // recording, each replay stores a new state.
 void store_random_state(const Tensor& seed, const Tensor& offset, uint64_t count) {
   static const KernelSet kernels("random_state");
-  const RandomParams drawn = random_params(std::nullopt, count);
-  const RandomState state{drawn.seed, drawn.offset};
-  Launch(kernels.get()).outputs(seed, offset).bytes(runtime::random_argument(state)).threads(1).run();
+  const RandomParams params = random_params(std::nullopt, count);
+  Launch(kernels.get()).outputs(seed, offset).bytes(runtime::random_argument(params)).threads(1).run();
 }
 
 // Launches one threadgroup per row tile, head and batch element.
