@@ -2,42 +2,18 @@
 #pragma once
 
 namespace mpsx {
-// Where the rows of a tile start in their 16-byte chunks. If all rows are aligned, the offsets are 0 at compile time.
-template <bool ALIGNED>
-struct row_offsets {
-  unsigned base = 0, pitch = 0;  // address of the first row and distance of two rows, in bytes
-  // The offset of row r in bytes. Rows that are a multiple of four apart have the same offset.
-  MPSX_FN unsigned get(unsigned r) const { return ALIGNED ? 0u : (base + r % 4 * pitch) & 15u; }
-};
-
 // A tile of W rows (or columns) and 32 steps of k. Each row of the tile has 32 floats along the operand's contiguous
 // dimension. If K_MAJOR, this dimension is k, and the tile has W rows. Otherwise, it consists of W / 32 boxes. A box
-// has one row for every step of k.
-//
-// TMA swizzles the 16-byte chunks of a row if BY_TMA. Otherwise, threads copy the aligned 16-byte chunks that contain a
-// row, at most nine, so that rows of any alignment can be copied 16 bytes at a time.
-template <int W, bool K_MAJOR, bool BY_TMA>
+// has one row for every step of k. The 16-byte chunks of a row are swizzled as TMA does.
+template <int W, bool K_MAJOR>
 struct float_tile {
-  static constexpr unsigned kPitch = BY_TMA ? 128 : 144, kBytes = W * kPitch, kBoxBytes = 32 * kPitch;
+  static constexpr unsigned kPitch = 128, kBytes = W * kPitch, kBoxBytes = 32 * kPitch;
   static constexpr int kBoxes = W / 32;  // if not K_MAJOR
-  typedef row_offsets<BY_TMA> offsets;
 
-  // Returns where four floats of a row start in it. `offset` is the offset of the row.
-  static MPSX_FN unsigned chunk_offset(unsigned row, unsigned chunk, unsigned offset) {
-    return BY_TMA ? (chunk ^ (row & 7)) << 4 : chunk * 16 + offset;
-  }
-  static MPSX_FN unsigned address(unsigned tile, unsigned row, unsigned column, unsigned offset) {
-    return tile + row * kPitch + column % 4 * 4 + chunk_offset(row, column / 4, offset);
-  }
-  // Loads floats chunk * 4 to chunk * 4 + 3 of a row.
-  static MPSX_FN word4 load_chunk(unsigned tile, unsigned row, unsigned chunk, unsigned offset) {
-    const word4 x = load_shared4(address(tile, row, chunk * 4, 0));
-    if constexpr (BY_TMA) return x;
-    const word4 y = load_shared4(address(tile, row, chunk * 4 + 4, 0));
-    const bool by8 = offset & 8u, by4 = offset & 4u;
-    const unsigned a = by8 ? x.z : x.x, b = by8 ? x.w : x.y, c = by8 ? y.x : x.z, d = by8 ? y.y : x.w,
-                   e = by8 ? y.z : y.x;
-    return word4{by4 ? b : a, by4 ? c : b, by4 ? d : c, by4 ? e : d};
+  // Returns where a 16-byte chunk of a row starts in it.
+  static MPSX_FN unsigned chunk_offset(unsigned row, unsigned chunk) { return (chunk ^ (row & 7)) << 4; }
+  static MPSX_FN unsigned address(unsigned tile, unsigned row, unsigned column) {
+    return tile + row * kPitch + column % 4 * 4 + chunk_offset(row, column / 4);
   }
 
   template <class X>
@@ -55,63 +31,59 @@ struct float_tile {
     }
   }
 
+  // Stores what copy() must know about a tensor in shared memory. In registers, it would slow down the loop that
+  // multiplies.
   template <class X>
-  static MPSX_FN offsets offsets_of(const X& source) {
-    if constexpr (!BY_TMA)
-      if (has_device_rows(source))
-        return {unsigned((unsigned long)source.mpsx_data()), unsigned(source.get_stride(1)) * 4};
-    return {};
+  static MPSX_FN void describe(unsigned to, const X& source) {
+    const unsigned long data = (unsigned long)source.mpsx_data(),
+                        stride[2] = {(unsigned long)(source.get_stride(0)) * 4,
+                                     (unsigned long)(source.get_stride(1)) * 4};
+    store_shared(to, word4{unsigned(data), unsigned(data >> 32), unsigned(source.get_extent(0)),
+                           unsigned(source.get_extent(1))});
+    store_shared(to + 16,
+                 word4{unsigned(stride[0]), unsigned(stride[0] >> 32), unsigned(stride[1]), unsigned(stride[1] >> 32)});
   }
-  // Copies the tile that starts at step k from a tensor with any strides. The copies are complete when the preceding
-  // cp.async instructions are.
-  template <int THREADS, class X>
-  static MPSX_FN void copy(unsigned to, const X& source, int k, int thread) {
-    if (has_device_rows(source))
-      copy_chunks<THREADS>(to, source, k, thread);
-    else
-      copy_floats<THREADS>(to, source, k, thread);
+  // Starts copying the tile that begins at step k, from a tensor that TMA cannot read: with rows of any alignment,
+  // floats of any stride, or in threadgroup memory. Each lane of a warp copies one float of a row, because larger
+  // copies need aligned addresses. `description` is the address that describe() stored to.
+  template <int THREADS>
+  static MPSX_FN void copy(unsigned to, unsigned description, int k, int thread) {
+    const word4 first = load_shared4(description), second = load_shared4(description + 16);
+    const unsigned long data = first.x | (unsigned long)first.y << 32;
+    const unsigned long stride[2] = {second.x | (unsigned long)second.y << 32,
+                                     second.z | (unsigned long)second.w << 32};
+    const int lane = thread % 32;
+    constexpr int kRows = K_MAJOR ? W : 32;  // of a box
+#pragma unroll 1
+    for (int box = 0; box < W / kRows; ++box) {
+      const int x = (K_MAJOR ? k : box * 32) + lane, rows = x < int(first.z) ? int(first.w) - (K_MAJOR ? 0 : k) : 0;
+      const unsigned long column = data + (unsigned long)x * stride[0] + (unsigned long)(K_MAJOR ? 0 : k) * stride[1];
+      const unsigned box_start = to + unsigned(box) * kBoxBytes;
+      if (__nvvm_isspacep_shared((const void*)data))
+        copy_rows<kRows, THREADS, 1>(box_start, column, stride[1], rows, thread, store_float);
+      else
+        copy_rows<kRows, THREADS, 4>(box_start, column, stride[1], rows, thread, start_copy);
+    }
   }
 
  private:
-  // Returns the first float of row r of the tile that starts at step k. Sets `count` to the number of floats from there
-  // to the end of the tensor's row, or to 0 for a row outside the tensor.
-  template <class X>
-  static MPSX_FN const float* row_start(const X& source, int r, int k, int& count) {
-    const int x = K_MAJOR ? k : r / 32 * 32, y = K_MAJOR ? r : k + r % 32;
-    count = y < int(source.get_extent(1)) ? int(source.get_extent(0)) - x : 0;
-    return source.mpsx_data() + long(x) * long(source.get_stride(0)) + long(y) * long(source.get_stride(1));
-  }
-  template <int THREADS, class X>
-  static MPSX_FN void copy_chunks(unsigned to, const X& source, int k, int thread) {
-    const int chunk = thread % 8;
-#pragma unroll 1
-    for (int r = thread / 8; r < W; r += THREADS / 8) {
-      int count;
-      const unsigned long row = (unsigned long)row_start(source, r, k, count);
-      const unsigned long from = (row & ~15ul) + unsigned(chunk) * 16;
-      const int left = count <= 0 ? 0 : metal::min(count, 32) * 4 + int(row & 15u) - chunk * 16;  // bytes from here
-      const unsigned at = to + unsigned(r) * kPitch + unsigned(chunk) * 16;
-      copy_async(at, (const void*)from, unsigned(metal::clamp(left, 0, 16)));
-      if (chunk == 7) copy_async(at + 16, (const void*)(from + 16), unsigned(metal::max(left - 16, 0)));
+  template <int ROWS, int THREADS, int UNROLL, class F>
+  static MPSX_FN void copy_rows(unsigned to, unsigned long column, unsigned long stride, int rows, int thread, F copy) {
+    constexpr int kWarps = THREADS / 32;
+    unsigned long from = column + (unsigned long)(thread / 32) * stride;
+    MPSX_UNROLL_BY(UNROLL)
+    for (int i = 0; i < (ROWS + kWarps - 1) / kWarps; ++i, from += stride * kWarps) {
+      const int r = thread / 32 + i * kWarps;
+      if (ROWS % kWarps == 0 || r < ROWS) copy(address(to, unsigned(r), unsigned(thread) % 32), from, r < rows);
     }
   }
-  template <int THREADS, class X>
-  static MPSX_FN void copy_floats(unsigned to, const X& source, int k, int thread) {
-    const bool is_shared = in_shared(source);
-    const int column = thread % 32;
-#pragma unroll 1
-    for (int r = thread / 32; r < W; r += THREADS / 32) {
-      int count;
-      const float* const row = row_start(source, r, k, count);
-      const bool inside = column < count;
-      const float* const from = inside ? row + long(column) * long(source.get_stride(0)) : source.mpsx_data();
-      const unsigned at = address(to, unsigned(r), unsigned(column), 0);
-      if (is_shared)
-        store_shared(at, inside ? bits_of(*from) : 0u);
-      else
-        __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(inside ? 4 : 0)
-                         : "memory");
-    }
+  // Copies a float, or zero.
+  static MPSX_FN void store_float(unsigned to, unsigned long from, bool exists) {
+    store_shared(to, exists ? *(const unsigned*)from : 0u);
+  }
+  static MPSX_FN void start_copy(unsigned to, unsigned long from, bool exists) {
+    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(exists ? 4 : 0)
+                     : "memory");
   }
 };
 }  // namespace mpsx

@@ -55,9 +55,9 @@ MPSX_FN void multiply_over_pixels(Multiply& multiply, const Pixels& left, const 
     });
     return;
   } else if constexpr (uses_tf32_warpgroups<D, Scope, Operand, Operand>()) {
-    typedef tf32_multiplier<D, Scope, true> M;
+    typedef tf32_multiplier<D, Scope> M;
     add_to_destination<D, Scope>(destination, [&](int thread, auto& sums) __attribute__((always_inline)) {
-      const unsigned staging = staging_memory<Scope, tf32_bytes<D>()>();
+      const unsigned staging = staging_memory<Scope, M::kBytes>();
       if (steps.count() > 0) M::run(left, right, Walk(steps), sums, staging, thread, unsigned(steps.count()));
     });
     return;

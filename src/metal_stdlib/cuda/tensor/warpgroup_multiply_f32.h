@@ -15,17 +15,17 @@ MPSX_FN void split_tf32(unsigned v, unsigned& high, unsigned& low) {
 }
 
 // How an operation uses shared memory: stages of raw tiles of both operands, and split tiles of B.
-template <matmul2d_descriptor D, bool BY_TMA>
+template <matmul2d_descriptor D>
 struct tf32_memory {
   static constexpr int kDepth = 32;  // steps of k in a tile
-  typedef float_tile<D.m, !D.transpose_left, BY_TMA> left;
-  typedef float_tile<D.n, D.transpose_right, BY_TMA> right;
+  typedef float_tile<D.m, !D.transpose_left> left;
+  typedef float_tile<D.n, D.transpose_right> right;
   static constexpr unsigned kSplitBytes = D.n * 128, kStageBytes = left::kBytes + right::kBytes, kWhole = 226 * 1024;
   static constexpr int kSplits = 3, kMaxStages = 3;
   static constexpr unsigned kMaps = kSplits * 2 * kSplitBytes, kBarriers = kMaps + 256,
                             kFirstStage = (kBarriers + 8 * (kMaxStages + 2 * kSplits) + 16 + 1023) / 1024 * 1024;
   static constexpr int kStages = kFirstStage + kMaxStages * kStageBytes <= kWhole ? kMaxStages : kMaxStages - 1;
-  static constexpr unsigned kBytes = kFirstStage + kStages * kStageBytes;
+  static constexpr unsigned kBytes = reserved_bytes(kFirstStage + kStages * kStageBytes);
 
   static MPSX_FN unsigned full(unsigned memory, unsigned tile) { return memory + kBarriers + tile % kStages * 8; }
   static MPSX_FN unsigned ready(unsigned memory, unsigned tile) {
@@ -43,31 +43,20 @@ struct tf32_memory {
   }
 };
 
-// The larger number of bytes, because the kernel decides how to load the tiles when it runs.
-template <matmul2d_descriptor D>
-constexpr unsigned tf32_bytes() {
-  constexpr unsigned by_tma = tf32_memory<D, true>::kBytes, by_copies = tf32_memory<D, false>::kBytes;
-  return reserved_bytes(by_tma > by_copies ? by_tma : by_copies);
-}
-
-// BY_TMA: whether TMA loads the tiles. Otherwise, all threads copy them.
-template <matmul2d_descriptor D, class Scope, bool BY_TMA>
-struct tf32_multiplier : tf32_memory<D, BY_TMA> {
-  typedef tf32_memory<D, BY_TMA> shape;
+template <matmul2d_descriptor D, class Scope>
+struct tf32_multiplier : tf32_memory<D> {
+  typedef tf32_memory<D> shape;
   typedef typename shape::left left_tile;
   typedef typename shape::right right_tile;
   using shape::full, shape::ready, shape::used, shape::raw_tile, shape::split_tile, shape::kStages, shape::kSplits;
   static constexpr int kThreads = scope_size<Scope>::threads, kWarps = kThreads / 32, kSums = D.n / 2;
   static constexpr bool kTransposeA = D.transpose_left, kTransposeB = D.transpose_right, kExact = !D.relaxed_precision;
-  static constexpr bool kOwnsProcessor = owns_processor(tf32_bytes<D>());
+  static constexpr bool kOwnsProcessor = owns_processor(shape::kBytes);
   static constexpr int kChunks = D.n * 8 / kThreads;  // number of 16-byte chunks that each thread splits
-  // How many threads arrive when a tile is ready. One per warp suffices after a warp barrier, but racecheck does not
-  // understand that, and it checks the copies that overwrite the tile, unlike those of TMA.
-  static constexpr int kReadyCount = BY_TMA ? kWarps : kThreads;
 
   // Splits 16-byte chunks [FIRST, LAST) of the part of B that this thread processes.
   template <int FIRST, int LAST>
-  static MPSX_FN void split_right(unsigned raw, const typename right_tile::offsets& offsets, unsigned to, int thread) {
+  static MPSX_FN void split_right(unsigned raw, unsigned to, int thread) {
 #pragma unroll
     for (int i = FIRST; i < LAST; ++i) {
       unsigned n, c;
@@ -75,15 +64,14 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
       if constexpr (kTransposeB) {
         const unsigned x = unsigned(thread + i * kThreads);
         n = x / 8, c = x % 8;
-        v = right_tile::load_chunk(raw, n, c, offsets.get(n));
+        v = load_shared4(right_tile::address(raw, n, c * 4));
       } else {  // each warp transposes a block of 32 columns and 4 steps of k
         const unsigned x = unsigned(thread / 32 + i * kWarps), lane = unsigned(thread) & 31u;
         n = x / 8 * 32 + lane, c = x % 8;
         const unsigned from = raw + (x / 8 * 32 + c * 4) * right_tile::kPitch + lane % 4 * 4;
 #pragma unroll
         for (unsigned k = 0; k < 4; ++k)
-          v[k] = load_shared(from + k * right_tile::kPitch +
-                             right_tile::chunk_offset(c * 4 + k, lane / 4, offsets.get(k)));
+          v[k] = load_shared(from + k * right_tile::kPitch + right_tile::chunk_offset(c * 4 + k, lane / 4));
       }
       word4 high, low;
 #pragma unroll
@@ -98,68 +86,81 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
     }
   }
   // Loads and splits this thread's elements of four 16 x 8 fragments of A.
-  static MPSX_FN void load_left(unsigned raw, unsigned offset, int thread, unsigned (&high)[4][4],
-                                unsigned (&low)[4][4]) {
+  static MPSX_FN void load_left(unsigned raw, int thread, unsigned (&high)[4][4], unsigned (&low)[4][4]) {
     const unsigned lane = unsigned(thread) & 31u, g = lane / 4, q = lane % 4, row = unsigned(thread) / 32 * 16 + g;
 #pragma unroll
     for (unsigned k = 0; k < 4; ++k)
 #pragma unroll
       for (unsigned i = 0; i < 4; ++i) {
         const unsigned r = row + i % 2 * 8, kk = k * 8 + i / 2 * 4 + q;
-        const unsigned at = kTransposeA ? left_tile::address(raw, r / 32 * 32 + kk, r % 32, offset)
-                                        : left_tile::address(raw, r, kk, offset);
+        const unsigned at =
+            kTransposeA ? left_tile::address(raw, r / 32 * 32 + kk, r % 32) : left_tile::address(raw, r, kk);
         split_tf32(load_shared(at), high[k][i], low[k][i]);
       }
   }
 
-  struct raw_offsets {
-    unsigned left;  // the same for all rows that a thread reads
-    typename right_tile::offsets right;
-  };
   // Prepares one third of a tile. The caller alternates the three parts with wgmma instructions, because a warp stalls
   // while the tensor core's queue is full.
   template <int PART>
-  static MPSX_FN void prepare(unsigned memory, const raw_offsets& offsets, unsigned tile, int thread,
-                              unsigned (&high)[4][4], unsigned (&low)[4][4]) {
+  static MPSX_FN void prepare(unsigned memory, unsigned tile, int thread, unsigned (&high)[4][4],
+                              unsigned (&low)[4][4]) {
     unsigned raw = raw_tile(memory, tile), to = split_tile(memory, tile);
     // Hides how the addresses depend on `tile`. LLVM would compute each address from it, instead of adding constants.
     __asm__("" : "+r"(raw), "+r"(to));
     if constexpr (PART == 0) {
       mbarrier_wait(full(memory, tile), tile / kStages & 1);
       if (tile >= unsigned(kSplits)) mbarrier_wait(used(memory, tile), (tile / kSplits - 1) & 1);
-      split_right<0, kChunks / 2>(raw + left_tile::kBytes, offsets.right, to, thread);
+      split_right<0, kChunks / 2>(raw + left_tile::kBytes, to, thread);
     } else if constexpr (PART == 1) {
-      split_right<kChunks / 2, kChunks>(raw + left_tile::kBytes, offsets.right, to, thread);
+      split_right<kChunks / 2, kChunks>(raw + left_tile::kBytes, to, thread);
     } else {
-      load_left(raw, offsets.left, thread, high, low);
+      load_left(raw, thread, high, low);
       fence_async_proxy();
       __nvvm_bar_warp_sync(~0u);
-      if (!BY_TMA || thread % 32 == 0) mbarrier_arrive(ready(memory, tile));
+      if (thread % 32 == 0) mbarrier_arrive(ready(memory, tile));
     }
   }
 
-  // `walk` visits the tiles to load.
+  // Waits until all threads have finished their copies, except for those of the last PENDING tiles.
+  template <int PENDING>
+  static MPSX_FN void wait_for_copies(bool copies) {
+    if (__builtin_expect(!copies, true)) return;
+    copy_async_wait<PENDING>();
+    __syncthreads();
+  }
+
+  // `walk` visits the tiles to load. TMA loads those of an operand that it can read, and all threads copy the others.
+  // If there are several products, TMA must be able to read both operands.
   template <class A, class B, class Walk>
   static MPSX_FN void run(const A& left, const B& right, Walk walk, float (&sums)[kSums], unsigned memory, int thread,
                           unsigned tiles) {
+    constexpr bool kMayCopy = metal::is_same_v<Walk, tile_walk<single_product, shape::kDepth>>;
+    bool copies_left = false, copies_right = false;
+    if constexpr (kMayCopy) copies_left = !tma_can_read(left), copies_right = !tma_can_read(right);
+    const bool copies = __builtin_expect(copies_left || copies_right, false);
     const int lane = thread % 32, warp = warp_uniform(thread / 32);
     const unsigned slots = shape::slots(memory);
     unsigned slot = 0;
-    if (BY_TMA && warp < 2) {
+    if (warp < 2) {
       if (lane == 0) slot = take_map_slot(kOwnsProcessor);
       slot = warp_uniform(slot);
       char* const to = map_slot(slot) + warp * 128;
-      if (warp == 0)
-        write_map(memory + shape::kMaps, to, left_tile::map(left));
-      else
-        write_map(memory + shape::kMaps + 128, to, right_tile::map(right));
+      if (warp == 0) {
+        if constexpr (kMayCopy)
+          if (copies_left && lane == 0) left_tile::describe(memory + shape::kMaps, left);
+        if (!copies_left) write_map(memory + shape::kMaps, to, left_tile::map(left));
+      } else {
+        if constexpr (kMayCopy)
+          if (copies_right && lane == 0) right_tile::describe(memory + shape::kMaps + 128, right);
+        if (!copies_right) write_map(memory + shape::kMaps + 128, to, right_tile::map(right));
+      }
       if (lane == 0) store_shared(slots + unsigned(warp) * 4, slot);
     }
     if (warp == 2) {
       if (lane == 0) {
-        for (unsigned i = 0; i < unsigned(kStages); ++i) mbarrier_init(full(memory, i), BY_TMA ? 1 : kThreads);
+        for (unsigned i = 0; i < unsigned(kStages); ++i) mbarrier_init(full(memory, i), 1);
         for (unsigned i = 0; i < unsigned(kSplits); ++i)
-          mbarrier_init(ready(memory, i), kReadyCount), mbarrier_init(used(memory, i), kWarps);
+          mbarrier_init(ready(memory, i), kWarps), mbarrier_init(used(memory, i), kWarps);
         fence_mbarrier_init();
         fence_async_proxy();
       }
@@ -167,43 +168,41 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
     }
     __syncthreads();
     const char *left_map = nullptr, *right_map = nullptr;
-    if (BY_TMA && warp == 0) {
+    if (warp == 0) {
       left_map = map_slot(slot);
       right_map = map_slot(warp_uniform(load_shared(slots + 4))) + 128;
       acquire_map(left_map), acquire_map(right_map);
     }
-    const raw_offsets offsets = {left_tile::offsets_of(left).get(unsigned(kTransposeA ? lane % 4 : lane / 4)),
-                                 right_tile::offsets_of(right)};
+    // All copies of a tile belong to one cp.async group.
     const auto load_tile = [&](unsigned tile) __attribute__((always_inline)) {
-      if (tile >= tiles) return;
       const unsigned to = raw_tile(memory, tile), barrier = full(memory, tile);
-      if constexpr (BY_TMA) {
-        if (warp == 0) {
-          mbarrier_expect(barrier, shape::kStageBytes);
-          walk.template load_left<left_tile>(to, left_map, barrier);
-          walk.template load_right<right_tile>(to + left_tile::kBytes, right_map, barrier);
-        }
-      } else {
-        left_tile::template copy<kThreads>(to, left, int(tile) * shape::kDepth, thread);
-        right_tile::template copy<kThreads>(to + left_tile::kBytes, right, int(tile) * shape::kDepth, thread);
-        if (in_shared(left) || in_shared(right)) {
-          __asm__ volatile("cp.async.wait_all;" ::: "memory");
-          mbarrier_arrive(barrier);
-        } else {
-          __asm__ volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-        }
+      if (tile < tiles && warp == 0) {
+        mbarrier_expect(barrier, (copies_left ? 0 : left_tile::kBytes) + (copies_right ? 0 : right_tile::kBytes));
+        if (!copies_left) walk.template load_left<left_tile>(to, left_map, barrier);
+        if (!copies_right) walk.template load_right<right_tile>(to + left_tile::kBytes, right_map, barrier);
       }
       walk.next();
+      if constexpr (kMayCopy) {
+        if (__builtin_expect(!copies, true)) return;
+        const int k = int(tile) * shape::kDepth;
+        const unsigned description = memory + shape::kMaps;
+        if (tile < tiles && copies_left) left_tile::template copy<kThreads>(to, description, k, thread);
+        if (tile < tiles && copies_right)
+          right_tile::template copy<kThreads>(to + left_tile::kBytes, description + 128, k, thread);
+        copy_async_commit();
+      }
     };
 #pragma unroll 1
     for (unsigned t = 0; t < unsigned(kStages); ++t) load_tile(t);
     unsigned high[4][4], low[4][4];
     float block[kSums];
-    prepare<0>(memory, offsets, 0, thread, high, low);
-    prepare<1>(memory, offsets, 0, thread, high, low);
-    prepare<2>(memory, offsets, 0, thread, high, low);
+    wait_for_copies<kStages - 1>(copies);
+    prepare<0>(memory, 0, thread, high, low);
+    prepare<1>(memory, 0, thread, high, low);
+    prepare<2>(memory, 0, thread, high, low);
 #pragma unroll 1
     for (unsigned t = 0; t < tiles; ++t) {
+      wait_for_copies<kStages - 2>(copies);  // for tile t + 1
       mbarrier_wait(ready(memory, t), t / kSplits & 1);
       const unsigned b = split_tile(memory, t);
       const unsigned long b_high = matrix_descriptor(b, 16, 1024),
@@ -214,18 +213,18 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
 #pragma unroll
         for (int k = 0; k < 4; ++k) wgmma_tf32(block, low[k], b_high + unsigned(k) * 2, k > 0);
       }
-      if (more) prepare<0>(memory, offsets, t + 1, thread, high, low);
+      if (more) prepare<0>(memory, t + 1, thread, high, low);
       if constexpr (kExact) {
 #pragma unroll
         for (int k = 0; k < 4; ++k) wgmma_tf32(block, high[k], b_low + unsigned(k) * 2, 1);
       }
-      if (more) prepare<1>(memory, offsets, t + 1, thread, high, low);
+      if (more) prepare<1>(memory, t + 1, thread, high, low);
 #pragma unroll
       for (int k = 0; k < 4; ++k) wgmma_tf32(block, high[k], b_high + unsigned(k) * 2, kExact || k > 0);
       wgmma_commit();
       load_tile(t + kStages);
       unsigned next_high[4][4], next_low[4][4];
-      if (more) prepare<2>(memory, offsets, t + 1, thread, next_high, next_low);
+      if (more) prepare<2>(memory, t + 1, thread, next_high, next_low);
       wgmma_wait<0>();
       wgmma_hold(block);
 #pragma unroll
@@ -239,7 +238,7 @@ struct tf32_multiplier : tf32_memory<D, BY_TMA> {
         for (int i = 0; i < 4; ++i) high[k][i] = next_high[k][i], low[k][i] = next_low[k][i];
     }
     __syncthreads();
-    if (BY_TMA && !kOwnsProcessor && warp < 2 && lane == 0) release_map_slot(slot);
+    if (!kOwnsProcessor && warp < 2 && lane == 0) release_map_slot(slot);
     if (thread == 64) {
       for (unsigned i = 0; i < unsigned(kStages); ++i) mbarrier_invalidate(full(memory, i));
       for (unsigned i = 0; i < unsigned(kSplits); ++i)
@@ -301,29 +300,23 @@ constexpr bool uses_tf32_warpgroups() {
     typedef typename accumulator_layout<D, Scope>::type L;
     return is_float_type<typename A::value_type> && is_float_type<typename B::value_type> && L::kWarpColumns == 1 &&
            D.m == 16 * scope_size<Scope>::simdgroups && D.n <= 128 && is_wgmma_width(D.n) &&
-           D.n * 8 % scope_size<Scope>::threads == 0 && tf32_bytes<D>() <= 226 * 1024;
+           D.n * 8 % scope_size<Scope>::threads == 0 && tf32_memory<D>::kBytes <= 226 * 1024;
   }
 }
 
 // If there are several products, TMA must be able to read the operands.
 template <matmul2d_descriptor D, class Scope, class A, class B, class Steps, int N>
 MPSX_FN void tf32_warpgroup_multiply(const A& left, const B& right, const Steps& steps, int thread, float (&sums)[N]) {
-  typedef tf32_multiplier<D, Scope, true> by_tma;
-  typedef tf32_multiplier<D, Scope, false> by_copies;
+  typedef tf32_multiplier<D, Scope> M;
   typedef typename accumulator_layout<D, Scope>::type L;
-  const unsigned memory = staging_memory<Scope, tf32_bytes<D>()>();
-  typedef tile_walk<Steps, by_tma::kDepth> Walk;
+  const unsigned memory = staging_memory<Scope, M::kBytes>();
+  typedef tile_walk<Steps, M::kDepth> Walk;
   const int tiles = Walk::tiles(steps);
   if (tiles <= 0) return;
   float start[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) start[i] = sums[i];
-  if constexpr (!metal::is_same_v<Steps, single_product>)
-    by_tma::run(left, right, Walk(steps), sums, memory, thread, unsigned(tiles));
-  else if (tma_can_read(left) && tma_can_read(right))
-    by_tma::run(left, right, Walk(steps), sums, memory, thread, unsigned(tiles));
-  else
-    by_copies::run(left, right, Walk(steps), sums, memory, thread, unsigned(tiles));
+  M::run(left, right, Walk(steps), sums, memory, thread, unsigned(tiles));
   recompute_nan<D, L>(left, right, steps, thread, start, sums);
 }
 }  // namespace mpsx
