@@ -58,8 +58,9 @@ def cases() -> Iterator[Case]:
         result = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(leaf, leaf, leaf, None, 0.3)[0]
         return result, *torch.autograd.grad(result, leaf, gradient)
 
-    yield case("attention with dropout", attention, values(1, 2, 12, 16), values(1, 2, 12, 16, seed=1),
-               reference="none")  # fmt: skip
+    # Larger scores would magnify the differences between the drivers, whose sums have different orders.
+    yield case("attention with dropout", attention, values(1, 2, 12, 16, low=-1, high=1),
+               values(1, 2, 12, 16, low=-1, high=1, seed=1), reference="none")  # fmt: skip
     for dtype in (torch.int32, torch.int64):
         for n in (50, 5000):
             yield case(f"randperm of {n} {TAGS[dtype]}", lambda n, t: torch.randperm(n, out=t), n,
