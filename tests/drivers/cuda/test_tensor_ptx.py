@@ -186,8 +186,8 @@ def test_size_of_staging_memory(parameter: str, tmp_path: Path) -> None:
     assert "mpsx." not in re.sub(r"mpsx_\w+|//.*|\.file.*", "", text)
     assert ("%dynamic_smem_size" in text) == (not parameter)
     (kernel,) = re.findall(rb"^kernel\t.*", Path(library).read_bytes(), re.M)
-    stage, raw_rows, padding = 2 * 128 * 64 * 2, 2 * 128 * 144, 1024
-    assert kernel.split(b"\t")[7] == f"{2 * stage + raw_rows}:0:{1024 + 6 * stage + padding}".encode()
+    maps, stage, raw_rows, padding = 1024, 2 * 128 * 64 * 2, 2 * 128 * 144, 1024
+    assert kernel.split(b"\t")[7] == f"{maps + 2 * stage + raw_rows}:0:{maps + 6 * stage + padding}".encode()
 
 
 # One thread multiplies a whole matrix, in memory or in a cooperative tensor.

@@ -4,7 +4,7 @@
 
 namespace mpsx {
 #ifdef MPSX_SM90
-// A pipeline of tiles as in warpgroup_multiplier::run_tma(), in every threadgroup of the cluster. A threadgroup loads
+// A pipeline of tiles as in warpgroup_multiplier::run(), in every threadgroup of the cluster. A threadgroup loads
 // 1 / COLUMNS of its tile of A for its row of the cluster, and 1 / ROWS of its tile of B for its column. It may load a
 // stage when all threadgroups in its row and column have emptied that stage. A warp that does nothing else waits for
 // this. If the warps that multiply did, clusters would not be faster than single threadgroups.

@@ -10,7 +10,7 @@ MPSX_FN void warpgroup_multiply_pixels(const A& left, const B& right, Walk walk,
   const unsigned memory = staging_memory<Scope, M::shape::kBytes, M::shape::kMaxBytes>();
   with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
     if (tiles > 0)
-      M::run_tma(left, right, walk, block, memory, M::shape::stages(), thread, tiles, false);
+      M::run(left, right, walk, block, memory, M::shape::stages(), thread, tiles, false);
     else
       wait_for_previous_kernel();
   });

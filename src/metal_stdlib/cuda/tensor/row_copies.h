@@ -109,4 +109,52 @@ class row_copies {
   int rows_;         // of all boxes
   int log2_chunks_;  // of 16 bytes in a row of the tile
 };
+
+// Copies of the tiles of one or both operands. `Shape` is a warpgroup_shape.
+template <class Shape>
+class tile_copies {
+  typedef row_copies<Shape::kThreads> rows;
+  typedef typename Shape::left left_tile;
+  typedef typename Shape::right right_tile;
+
+ public:
+  // `raws` is the address of kRaws buffers for the raw rows of a tile.
+  template <class A, class B>
+  MPSX_FN tile_copies(const A& left, const B& right, const bool (&copied)[2], unsigned raws)
+      : left_(rows::template of<left_tile>(left)),
+        right_(rows::template of<right_tile>(right)),
+        first_(copied[0] ? 0 : 1),
+        last_(copied[1] ? 1 : 0),
+        raws_(raws) {}
+  // Starts copying tile t, unless there are only `tiles` tiles.
+  MPSX_FN void start(int t, int tiles, int thread) const {
+    if (t < tiles)
+      visit(t, [&](const rows& operand, unsigned raw, int)
+                   __attribute__((always_inline)) { operand.start(raw, t * 64, thread); });
+    copy_async_commit();
+  }
+  // Moves tile t to the stage. All threads have finished when this returns.
+  MPSX_FN void finish(int t, unsigned stage, int thread) const {
+    copy_async_wait<Shape::kRaws - 1>();
+    __syncthreads();
+    visit(t, [&](const rows& operand, unsigned raw, int i) __attribute__((always_inline)) {
+      operand.finish(raw, stage + unsigned(i) * left_tile::kBytes, thread);
+    });
+    fence_async_proxy();
+    __syncthreads();
+  }
+
+ private:
+  // Calls f for each copied operand with the address of its raw rows.
+  template <class F>
+  MPSX_FN void visit(int t, F f) const {
+    unsigned raw = raws_ + unsigned(t % Shape::kRaws) *
+                               ((first_ == 0 ? left_tile::kRawBytes : 0) + (last_ == 1 ? right_tile::kRawBytes : 0));
+#pragma unroll 1
+    for (int i = first_; i <= last_; ++i, raw += left_tile::kRawBytes) f(i == 0 ? left_ : right_, raw, i);
+  }
+  const rows left_, right_;
+  const int first_, last_;
+  const unsigned raws_;
+};
 }  // namespace mpsx

@@ -4,7 +4,7 @@
 namespace mpsx {
 // All threads of the scope hold the pipeline. Warp 0 requests the tiles of A, and warp 1 those of B, in the order of
 // `Walk`. Each stage of the pipeline has two mbarriers, which say whether it is full or empty.
-// Unlike warpgroup_multiplier::run_tma(), the pipeline goes on from one output tile to the next.
+// Unlike warpgroup_multiplier::run(), the pipeline goes on from one output tile to the next.
 template <class M, class Walk>
 class tile_pipeline {
   typedef typename M::shape shape;

@@ -24,14 +24,18 @@ struct warpgroup_shape {
     return stages > 6 ? 6 : stages;
   }
   static constexpr unsigned kStages = fitting_stages(kShared ? kHalf : kWhole), kMaxStages = fitting_stages(kWhole);
-  // Without TMA, use two tiles and one buffer of raw rows, or two buffers if they fit.
-  static constexpr int kRaws = 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
+  // If threads copy operands, one or two buffers of raw rows follow the stages.
+  static constexpr int kRaws = kFirstStage + 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
   static constexpr unsigned kTmaBytes = reserved_bytes(kFirstStage + kStages * kStageBytes),
                             kMaxBytes = kMaxStages > kStages ? kFirstStage + kMaxStages *kStageBytes : kTmaBytes,
-                            kCopyBytes = 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
+                            kCopyBytes = kFirstStage + 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
   static MPSX_FN unsigned stages() {
     return kMaxStages > kStages && staging_size() >= kMaxBytes ? kMaxStages : kStages;
+  }
+  // The number of stages next to `raw_bytes` bytes per buffer of raw rows.
+  static constexpr unsigned stages_beside(unsigned raw_bytes) {
+    return fitting_stages(kBytes - unsigned(kRaws) * raw_bytes);
   }
   static constexpr bool kOwnsProcessor = owns_processor(kBytes);
 };
@@ -104,10 +108,13 @@ struct warpgroup_multiplier {
     for (int m = 0; m < kBlocks; ++m) wgmma_hold(sums[m]);
   }
 
-  // Loads the next tile of A into a stage if `warp` is 0, and of B if it is 1.
+  // Loads the next tile of A into a stage if `warp` is 0, and of B if it is 1. If threads copy the operand (`copied`),
+  // only arrives at the mbarrier.
   template <class Walk>
-  static MPSX_FN void load_operand(int warp, unsigned memory, const char* map, unsigned i, Walk& walk) {
+  static MPSX_FN void load_operand(int warp, unsigned memory, const char* map, unsigned i, Walk& walk,
+                                   bool copied = false) {
     const unsigned stage = stage_address(memory, i), barrier = full(memory, i);
+    if (copied) return mbarrier_expect(barrier, 0);
     if (warp == 0) {
       mbarrier_expect(barrier, left_tile::kBytes);
       walk.template load_left<left_tile>(stage, map, barrier);
@@ -153,11 +160,20 @@ struct warpgroup_multiplier {
   }
 
   // Multiplies tiles that TMA loads at the request of warp 0, for A, and of warp 1, for B, in a pipeline of `stages`
-  // tiles. `walk` is a copy for each warp, and visits the tiles to load. If `first`, the accumulators start at zero.
+  // tiles. If TMA cannot read an operand of a single product, all threads copy its tiles. `walk` is a copy for each
+  // warp, and visits the tiles to load. If `first`, the accumulators start at zero.
   template <class A, class B, class Walk>
-  static MPSX_FN void run_tma(const A& left, const B& right, Walk walk, float (&sums)[kBlocks][kSums], unsigned memory,
-                              unsigned stages, int thread, int tiles, bool first) {
+  static MPSX_FN void run(const A& left, const B& right, Walk walk, float (&sums)[kBlocks][kSums], unsigned memory,
+                          unsigned stages, int thread, int tiles, bool first) {
+    constexpr bool kMayCopy = metal::is_same_v<Walk, tile_walk<single_product, 64>>;
     const int lane = thread % 32, warp = warp_uniform(thread / 32);
+    bool copied[2] = {false, false};
+    if constexpr (kMayCopy) {
+      copied[0] = !tma_can_read(left), copied[1] = !tma_can_read(right);
+      if (copied[0] || copied[1])
+        stages = shape::stages_beside((copied[0] ? left_tile::kRawBytes : 0) + (copied[1] ? right_tile::kRawBytes : 0));
+    }
+    const bool is_copied = warp == 0 ? copied[0] : copied[1];  // the operand that this warp would load
     unsigned slot = 0;
     const char* const map = open_maps(memory, thread, left_tile::map(left), right_tile::map(right), slot, [&]() {
       for (unsigned i = 0; i < stages; ++i) {
@@ -168,10 +184,9 @@ struct warpgroup_multiplier {
     // If the kernel did not fill the GPU, the next one's threadgroups would be spread unevenly.
     if (shape::kOwnsProcessor && fills_gpu()) let_next_kernel_start();
     if (warp < 2)
-      for (unsigned t = 0; t < stages && int(t) < tiles; ++t) load_operand(warp, memory, map, t, walk);
+      for (unsigned t = 0; t < stages && int(t) < tiles; ++t) load_operand(warp, memory, map, t, walk, is_copied);
     unsigned i = 0, last = 0, parity = 0;  // stage of this and of the previous tile; parity of the mbarriers
-#pragma unroll 1
-    for (int t = 0; t < tiles; ++t) {
+    const auto multiply_next = [&](int t) __attribute__((always_inline)) {
       mbarrier_wait(full(memory, i), parity);
       const unsigned stage = stage_address(memory, i);
       multiply_tile(sums, stage, stage + left_tile::kBytes, thread, !first || t > 0);
@@ -181,55 +196,40 @@ struct warpgroup_multiplier {
         __nvvm_bar_warp_sync(~0u);
         if (warp < 2 && t - 1 + int(stages) < tiles) {
           mbarrier_wait(empty(memory, last), last > i ? parity ^ 1 : parity);
-          load_operand(warp, memory, map, last, walk);
+          load_operand(warp, memory, map, last, walk, is_copied);
         }
       }
       last = i;
       if (++i == stages) i = 0, parity ^= 1;
+    };
+    // If both loops shared this code, ptxas would serialize their wgmma instructions.
+    const auto finish = [&]() __attribute__((always_inline)) {
+      wgmma_wait<0>();
+      hold(sums);
+    };
+    if (kMayCopy && (copied[0] || copied[1])) {
+      if constexpr (kMayCopy) {
+        const tile_copies<shape> copies(left, right, copied, stage_address(memory, stages));
+        // The first kRaws iterations only copy. A separate loop for them would take 10% more compile time.
+#pragma unroll 1
+        for (int t = -shape::kRaws; t < tiles; ++t) {
+          if (t >= 0) {
+            copies.finish(t, stage_address(memory, i), thread);
+            multiply_next(t);
+          }
+          copies.start(t + shape::kRaws, tiles, thread);
+        }
+        finish();
+      }
+    } else {
+#pragma unroll 1
+      for (int t = 0; t < tiles; ++t) multiply_next(t);
+      finish();
     }
-    wgmma_wait<0>();
-    hold(sums);
     __syncthreads();
     if (!shape::kOwnsProcessor && warp < 2 && lane == 0) release_map_slot(slot);
     if (thread == 64)
       for (unsigned i = 0; i < stages; ++i) mbarrier_invalidate(full(memory, i)), mbarrier_invalidate(empty(memory, i));
-  }
-
-  // Multiplies tiles that all threads copy. Unlike TMA, this supports rows of any alignment.
-  template <class A, class B>
-  static MPSX_FN void run_copies(const A& left, const B& right, float (&sums)[kBlocks][kSums], unsigned memory,
-                                 int thread, int tiles, bool first) {
-    typedef row_copies<shape::kThreads> copies;
-    const copies a = copies::template of<left_tile>(left), b = copies::template of<right_tile>(right);
-    const unsigned raws = memory + 2 * shape::kStageBytes;
-    wait_for_previous_kernel();
-    __syncthreads();
-    // The first kRaws iterations only copy. A separate loop for them would add 10% to the compile time of the kernel.
-#pragma unroll 1
-    for (int t = -shape::kRaws; t < tiles; ++t) {
-      const unsigned raw = raws + unsigned((t + shape::kRaws) % shape::kRaws) * shape::kRawBytes;
-      if (t >= 0) {
-        const unsigned stage = memory + unsigned(t & 1) * shape::kStageBytes;
-        copy_async_wait<shape::kRaws - 1>();
-        __syncthreads();
-#pragma unroll 1
-        for (unsigned i = 0; i < 2; ++i)
-          (i == 0 ? a : b).finish(raw + i * left_tile::kRawBytes, stage + i * left_tile::kBytes, thread);
-        fence_async_proxy();
-        __syncthreads();
-        multiply_tile(sums, stage, stage + left_tile::kBytes, thread, !first || t > 0);
-      }
-      if (t + shape::kRaws < tiles)
-#pragma unroll 1
-        for (unsigned i = 0; i < 2; ++i)
-          (i == 0 ? a : b).start(raw + i * left_tile::kRawBytes, (t + shape::kRaws) * 64, thread);
-      copy_async_commit();
-      wgmma_wait<1>();  // wait for the previous tile, whose memory the next copy overwrites
-    }
-    copy_async_wait<0>();
-    wgmma_wait<0>();
-    hold(sums);
-    __syncthreads();
   }
 };
 
@@ -248,10 +248,8 @@ MPSX_FN void warpgroup_multiply(const A& left, const B& right, int thread, float
   typedef tile_walk<single_product, 64> Walk;
   const int tiles = Walk::tiles(product);
   with_blocks<M>(sums, [&](auto& block) __attribute__((always_inline)) {
-    if (tiles > 0 && tma_can_read(left) && tma_can_read(right))
-      M::run_tma(left, right, Walk(product), block, memory, M::shape::stages(), thread, tiles, !D.mpsx_accumulates());
-    else if (tiles > 0)
-      M::run_copies(left, right, block, memory, thread, tiles, !D.mpsx_accumulates());
+    if (tiles > 0)
+      M::run(left, right, Walk(product), block, memory, M::shape::stages(), thread, tiles, !D.mpsx_accumulates());
     else
       wait_for_previous_kernel();
   });

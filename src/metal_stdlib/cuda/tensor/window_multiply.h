@@ -163,7 +163,7 @@ MPSX_FN void warpgroup_multiply_steps(const A& left, const A& right, const Steps
     if (taps > 1 && tiles > 0)
       W::run(left, right, steps, taps, block, memory, thread, tiles);
     else if (tiles > 0)
-      M::run_tma(left, right, Walk(steps), block, memory, W::stages(), thread, tiles, false);
+      M::run(left, right, Walk(steps), block, memory, W::stages(), thread, tiles, false);
     else
       wait_for_previous_kernel();
   });
