@@ -111,8 +111,7 @@ def check(name, got, want, eager, x):
 
 torch.manual_seed(0)
 number = %d
-for dtype, dynamic in ((torch.float32, False), (torch.bfloat16, False), (torch.int64, False), (torch.float16, True),
-                       (torch.float32, True), (torch.int32, True)):
+for dtype, dynamic in %s:
     for name, function in (FLOATS if dtype.is_floating_point else INTEGERS).items():
         torch._dynamo.reset()
         compiled = torch.compile(function, dynamic=dynamic)
@@ -134,10 +133,18 @@ print("compared")
 """
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.sweep) for first in range(1, 9))])
-def test_columns(simt_library: object, first: int) -> None:
+# Pairs of a dtype, and whether shapes are dynamic.
+SAMPLE = "(torch.bfloat16, False), (torch.int64, False), (torch.float32, True)"
+ALL = f"{SAMPLE}, (torch.float32, False), (torch.float16, True), (torch.int32, True)"
+
+
+@pytest.mark.parametrize(("first", "pairs"), [
+    pytest.param(0, SAMPLE, id="sample"),
+    *(pytest.param(first, ALL, id=f"all-{first}", marks=pytest.mark.sweep) for first in range(9)),
+])  # fmt: skip
+def test_columns(simt_library: object, first: int, pairs: str) -> None:
     """Compiled reductions of columns agree with float64, and with eager mode where values are not finite."""
-    done = run_compiled(VALUES % first, MPSX_DRIVER="simt")
+    done = run_compiled(VALUES % (first, pairs), MPSX_DRIVER="simt")
     assert done.returncode == 0 and done.stdout == "compared\n", done.stderr[-3000:]
 
 
