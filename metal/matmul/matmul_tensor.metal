@@ -188,7 +188,7 @@ MPSX_TENSOR_F32("", 128x128, false)
 MPSX_TENSOR_F32("", 128x64, false)
 MPSX_TENSOR_F32("", 64x64, false)
 MPSX_TENSOR_MORE(64x64, false)
-// Kernels for aligned operands. On NVIDIA GPUs, they have a third less code.
+// Kernels for aligned operands. On NVIDIA GPUs, they have a tenth less code.
 MPSX_TENSOR_16_BIT("aligned_", 128x256, true)
 MPSX_TENSOR_16_BIT("aligned_", 256x192, true)
 MPSX_TENSOR_16_BIT("aligned_", 192x256, true)

@@ -134,8 +134,8 @@ print("compared")
 
 
 # Pairs of a dtype, and whether shapes are dynamic.
-SAMPLE = "(torch.bfloat16, False), (torch.int64, False), (torch.float32, True)"
-ALL = f"{SAMPLE}, (torch.float32, False), (torch.float16, True), (torch.int32, True)"
+SAMPLE = "(torch.float32, False), (torch.int64, False), (torch.bfloat16, True)"
+ALL = f"{SAMPLE}, (torch.bfloat16, False), (torch.float16, True), (torch.float32, True), (torch.int32, True)"
 
 
 @pytest.mark.parametrize(("first", "pairs"), [

@@ -34,6 +34,7 @@ ALL = [*((t, n, layout) for t in ("half", "bfloat") for n in (256, 192) for layo
 FEW = [("half", 256, "nt"), ("bfloat", 192, "tn"), ("float", 128, "nn")]
 # On sm_80, these tiles spill 8 bytes, because they need one more register than a thread can have.
 SPILLS = {*(("sm_80", t, 256, "tn") for t in ("half", "bfloat")), ("sm_80", "float", 128, "nt")}
+SPILLED_BYTES = 8
 
 pytestmark = [
     pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12"),
@@ -64,12 +65,12 @@ def assemble(text: str, where: Path) -> str:
     return done.stdout + done.stderr
 
 
-def messages(text: str, where: Path) -> tuple[list[str], bool]:
-    """Return the assembler's messages about serialized `wgmma` instructions, and whether any registers are spilled."""
+def messages(text: str, where: Path) -> tuple[list[str], int]:
+    """Return the assembler's messages about serialized `wgmma` instructions, and how many bytes it spills."""
     said = assemble(text, where)
     sizes = SPILL.findall(said)
     assert sizes, f"ptxas -v does not report spills: {said}"
-    return [line for line in said.splitlines() if SERIALIZED.search(line)], any(map(int, sizes))
+    return [line for line in said.splitlines() if SERIALIZED.search(line)], max(map(int, sizes))
 
 
 def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dict[str, str]:
@@ -80,8 +81,8 @@ def check(target: str, kernels: list[tuple[str, int, str]], folder: Path) -> dic
         t, columns, layout = kernel
         name = f"{t} {columns} {layout}"
         found, spills = messages(texts[name], folder / target / f"{name}.ptx")
-        if spills and (target, *kernel) not in SPILLS:
-            found.append("ptxas spills registers")
+        if spills > SPILLED_BYTES * ((target, *kernel) in SPILLS):
+            found.append(f"ptxas spills {spills} bytes")
         if re.search(r"\.local\b", texts[name]):
             found.append("clang uses local memory")
         if re.search(r"^\s*cp\.async\.bulk\.tensor", texts[name], re.M):

@@ -91,6 +91,18 @@ def test_split_k(seed):
             check(lib, (f"k{i}", f"r{i}"), t, tile, transposed, (m, n, k), pads, splits)
 
 
+@pytest.mark.parametrize(("t", "tile", "transposed"), [
+    ("half", (128, 128, 8), (False, False)), ("bfloat", (192, 96, 12), (True, False)),
+    ("bfloat", (128, 256, 8), (True, True)), ("float", (128, 128, 8), (True, False)),
+    ("float", (256, 128, 16), (False, True)),
+])  # fmt: skip
+def test_long_pipelines(t, tile, transposed):
+    """The operands have many tiles along K. On NVIDIA GPUs, threads copy those whose rows are not aligned."""
+    lib = mpsx.compile_shader(SOURCE + instance("k0", gemm(t, t, tile, *transposed)))
+    for pads in ((0, 0, 0), (1, 0, 0), (0, 3, 0), (1, 2, 3)):
+        check(lib, ("k0", ""), t, tile, transposed, (tile[0] + 8, 72, 704), pads)
+
+
 def test_many_tiles():
     """Use more than eight tile rows. The kernel traverses them in groups of eight, and the last group is smaller."""
     lib = mpsx.compile_shader(SOURCE + instance("k0", gemm("half", "half", (16, 32, 1), False, True)))

@@ -31,8 +31,8 @@ struct float_tile {
     }
   }
 
-  // Stores what copy() must know about a tensor in shared memory. In registers, it would slow down the loop that
-  // multiplies.
+  // Stores at `to`, in shared memory, what copy() must know about a tensor. In registers, it would slow down the loop
+  // that multiplies.
   template <class X>
   static MPSX_FN void describe(unsigned to, const X& source) {
     const unsigned long data = (unsigned long)source.mpsx_data(),

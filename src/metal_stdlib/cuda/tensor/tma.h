@@ -222,7 +222,7 @@ static MPSX_GLOBAL
     __attribute__((loader_uninitialized, aligned(128))) char map_memory[kMapProcessors * kMapSlots * kMapBytes];
 static MPSX_GLOBAL unsigned claimed_slots[kMapProcessors];
 
-// Only one thread per threadgroup may call claim_map_slot() and release_map_slot().
+// A slot belongs to the warp that claims it. One of its lanes calls claim_map_slot() and release_map_slot().
 MPSX_FN unsigned claim_map_slot() {
   const unsigned processor = unsigned(__nvvm_read_ptx_sreg_smid()) % kMapProcessors;
   const unsigned long claimed = (unsigned long)&claimed_slots[processor];

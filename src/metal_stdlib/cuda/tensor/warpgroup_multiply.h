@@ -1,4 +1,4 @@
-// matmul2d of 16-bit operands in device memory, using wgmma. Tiles cover 64 steps of k. TMA prefetches them if it can.
+// matmul2d of 16-bit tensors with wgmma. Tiles cover 64 steps of k. TMA prefetches them if it can.
 #pragma once
 
 namespace mpsx {
@@ -13,7 +13,7 @@ struct warpgroup_shape {
   typedef operand_tile<D.n, D.transpose_right> right;
   static constexpr unsigned kStageBytes = left::kBytes + right::kBytes;
   static constexpr unsigned kRawBytes = left::kRawBytes + right::kRawBytes;
-  // TMA's memory starts with tensor maps and barriers, and the stages of the pipeline follow. With small tiles, a
+  // The memory starts with tensor maps and barriers, and the stages of the pipeline follow. With small tiles, a
   // threadgroup uses only half of a multiprocessor's shared memory, so that a second threadgroup can run while the
   // first one starts or finishes. If the grid has no second threadgroup for the multiprocessor, the driver provides
   // kMaxBytes, which allow more stages.
@@ -24,12 +24,12 @@ struct warpgroup_shape {
     return stages > 6 ? 6 : stages;
   }
   static constexpr unsigned kStages = fitting_stages(kShared ? kHalf : kWhole), kMaxStages = fitting_stages(kWhole);
-  // If threads copy operands, one or two buffers of raw rows follow the stages.
+  // If threads copy operands, one or two buffers of raw rows follow the stages. They do not use kMaxBytes.
   static constexpr int kRaws = kFirstStage + 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
   static constexpr unsigned kTmaBytes = reserved_bytes(kFirstStage + kStages * kStageBytes),
                             kMaxBytes = kMaxStages > kStages ? kFirstStage + kMaxStages *kStageBytes : kTmaBytes,
                             kCopyBytes = kFirstStage + 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
-                            kBytes = kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes;
+                            kBytes = reserved_bytes(kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes);
   static MPSX_FN unsigned stages() {
     return kMaxStages > kStages && staging_size() >= kMaxBytes ? kMaxStages : kStages;
   }
@@ -40,7 +40,8 @@ struct warpgroup_shape {
   static constexpr bool kOwnsProcessor = owns_processor(kBytes);
 };
 
-// Whether the scope consists of complete warpgroups, and both operands are tensors in device memory.
+// Whether the scope consists of complete warpgroups, and both operands are tensors whose types do not say that they are
+// in threadgroup memory.
 template <class Scope, class A, class B>
 constexpr bool has_warpgroup_operands() {
   if constexpr (scope_size<Scope>::simdgroups == 0 || scope_size<Scope>::simdgroups % 4 != 0 || !is_tensor_v<A> ||
@@ -48,6 +49,13 @@ constexpr bool has_warpgroup_operands() {
     return false;
   else
     return !A::mpsx_in_threadgroup && !B::mpsx_in_threadgroup;
+}
+
+// Whether the tiles of a pipeline, which have `steps` steps of k, cover exactly the operation's K. If it is dynamic,
+// they end with the operands.
+template <matmul2d_descriptor D>
+constexpr bool has_whole_tiles(int steps) {
+  return !matmul_shape<D>::kStaticK || D.k % steps == 0;
 }
 
 // Whether wgmma supports the element types and the tile size of the operation.
@@ -62,7 +70,10 @@ constexpr bool uses_warpgroups() {
     constexpr bool kRows = L::kWarpRows % 4 == 0 && D.m % (16 * L::kWarpRows) == 0;
     constexpr bool kColumns = D.n % L::kWarpColumns == 0 && is_wgmma_width(D.n / L::kWarpColumns) &&
                               (L::kWarpColumns == 1 || D.transpose_right || D.n / L::kWarpColumns % 64 == 0);
-    return kRows && kColumns && L::kCapacity <= 192;
+    if constexpr (kRows && kColumns && L::kCapacity <= 192 && has_whole_tiles<D>(64))
+      return warpgroup_shape<D, Scope>::kBytes <= 226 * 1024;
+    else
+      return false;
   }
 }
 
@@ -175,6 +186,7 @@ struct warpgroup_multiplier {
     }
     const bool is_copied = warp == 0 ? copied[0] : copied[1];  // the operand that this warp would load
     unsigned slot = 0;
+    // The map of a copied operand is not used.
     const char* const map = open_maps(memory, thread, left_tile::map(left), right_tile::map(right), slot, [&]() {
       for (unsigned i = 0; i < stages; ++i) {
         mbarrier_init(full(memory, i), 2);

@@ -123,8 +123,8 @@ struct tf32_multiplier : tf32_memory<D> {
 
   // Waits until all threads have finished their copies, except for those of the last PENDING tiles.
   template <int PENDING>
-  static MPSX_FN void wait_for_copies(bool copies) {
-    if (__builtin_expect(!copies, true)) return;
+  static MPSX_FN void wait_for_copies(bool copied) {
+    if (__builtin_expect(!copied, true)) return;
     copy_async_wait<PENDING>();
     __syncthreads();
   }
@@ -135,9 +135,9 @@ struct tf32_multiplier : tf32_memory<D> {
   static MPSX_FN void run(const A& left, const B& right, Walk walk, float (&sums)[kSums], unsigned memory, int thread,
                           unsigned tiles) {
     constexpr bool kMayCopy = metal::is_same_v<Walk, tile_walk<single_product, shape::kDepth>>;
-    bool copies_left = false, copies_right = false;
-    if constexpr (kMayCopy) copies_left = !tma_can_read(left), copies_right = !tma_can_read(right);
-    const bool copies = __builtin_expect(copies_left || copies_right, false);
+    bool copied_left = false, copied_right = false;
+    if constexpr (kMayCopy) copied_left = !tma_can_read(left), copied_right = !tma_can_read(right);
+    const bool copied = __builtin_expect(copied_left || copied_right, false);
     const int lane = thread % 32, warp = warp_uniform(thread / 32);
     const unsigned slots = shape::slots(memory);
     unsigned slot = 0;
@@ -147,12 +147,12 @@ struct tf32_multiplier : tf32_memory<D> {
       char* const to = map_slot(slot) + warp * 128;
       if (warp == 0) {
         if constexpr (kMayCopy)
-          if (copies_left && lane == 0) left_tile::describe(memory + shape::kMaps, left);
-        if (!copies_left) write_map(memory + shape::kMaps, to, left_tile::map(left));
+          if (copied_left && lane == 0) left_tile::describe(memory + shape::kMaps, left);
+        if (!copied_left) write_map(memory + shape::kMaps, to, left_tile::map(left));
       } else {
         if constexpr (kMayCopy)
-          if (copies_right && lane == 0) right_tile::describe(memory + shape::kMaps + 128, right);
-        if (!copies_right) write_map(memory + shape::kMaps + 128, to, right_tile::map(right));
+          if (copied_right && lane == 0) right_tile::describe(memory + shape::kMaps + 128, right);
+        if (!copied_right) write_map(memory + shape::kMaps + 128, to, right_tile::map(right));
       }
       if (lane == 0) store_shared(slots + unsigned(warp) * 4, slot);
     }
@@ -173,21 +173,21 @@ struct tf32_multiplier : tf32_memory<D> {
       right_map = map_slot(warp_uniform(load_shared(slots + 4))) + 128;
       acquire_map(left_map), acquire_map(right_map);
     }
-    // All copies of a tile belong to one cp.async group.
+    // All copies of a tile belong to one cp.async group. After the last tile, the groups are empty.
     const auto load_tile = [&](unsigned tile) __attribute__((always_inline)) {
       const unsigned to = raw_tile(memory, tile), barrier = full(memory, tile);
       if (tile < tiles && warp == 0) {
-        mbarrier_expect(barrier, (copies_left ? 0 : left_tile::kBytes) + (copies_right ? 0 : right_tile::kBytes));
-        if (!copies_left) walk.template load_left<left_tile>(to, left_map, barrier);
-        if (!copies_right) walk.template load_right<right_tile>(to + left_tile::kBytes, right_map, barrier);
+        mbarrier_expect(barrier, (copied_left ? 0 : left_tile::kBytes) + (copied_right ? 0 : right_tile::kBytes));
+        if (!copied_left) walk.template load_left<left_tile>(to, left_map, barrier);
+        if (!copied_right) walk.template load_right<right_tile>(to + left_tile::kBytes, right_map, barrier);
       }
       walk.next();
       if constexpr (kMayCopy) {
-        if (__builtin_expect(!copies, true)) return;
+        if (__builtin_expect(!copied, true)) return;
         const int k = int(tile) * shape::kDepth;
         const unsigned description = memory + shape::kMaps;
-        if (tile < tiles && copies_left) left_tile::template copy<kThreads>(to, description, k, thread);
-        if (tile < tiles && copies_right)
+        if (tile < tiles && copied_left) left_tile::template copy<kThreads>(to, description, k, thread);
+        if (tile < tiles && copied_right)
           right_tile::template copy<kThreads>(to + left_tile::kBytes, description + 128, k, thread);
         copy_async_commit();
       }
@@ -196,13 +196,13 @@ struct tf32_multiplier : tf32_memory<D> {
     for (unsigned t = 0; t < unsigned(kStages); ++t) load_tile(t);
     unsigned high[4][4], low[4][4];
     float block[kSums];
-    wait_for_copies<kStages - 1>(copies);
+    wait_for_copies<kStages - 1>(copied);
     prepare<0>(memory, 0, thread, high, low);
     prepare<1>(memory, 0, thread, high, low);
     prepare<2>(memory, 0, thread, high, low);
 #pragma unroll 1
     for (unsigned t = 0; t < tiles; ++t) {
-      wait_for_copies<kStages - 2>(copies);  // for tile t + 1
+      wait_for_copies<kStages - 2>(copied);  // for tile t + 1
       mbarrier_wait(ready(memory, t), t / kSplits & 1);
       const unsigned b = split_tile(memory, t);
       const unsigned long b_high = matrix_descriptor(b, 16, 1024),
@@ -300,7 +300,8 @@ constexpr bool uses_tf32_warpgroups() {
     typedef typename accumulator_layout<D, Scope>::type L;
     return is_float_type<typename A::value_type> && is_float_type<typename B::value_type> && L::kWarpColumns == 1 &&
            D.m == 16 * scope_size<Scope>::simdgroups && D.n <= 128 && is_wgmma_width(D.n) &&
-           D.n * 8 % scope_size<Scope>::threads == 0 && tf32_memory<D>::kBytes <= 226 * 1024;
+           D.n * 8 % scope_size<Scope>::threads == 0 && has_whole_tiles<D>(tf32_memory<D>::kDepth) &&
+           tf32_memory<D>::kBytes <= 226 * 1024;
   }
 }
 
