@@ -121,6 +121,12 @@ def check_launches(found: dict, wide: dict, expected: set[str]) -> None:
     )
 
 
+def check_launches_of_one_type(found: dict, wide: dict, expected: set[str]) -> None:
+    """Check the results of `--one-type`, and that the cases launch each expected kernel in one of its dtypes."""
+    launched, expected = ({DTYPE.sub("", name) for name in names} for names in (found["launched"], expected))
+    check_launches(found | {"launched": launched}, wide, expected)
+
+
 def run_with(threads: int, tmp_path: Path, *arguments: str) -> dict:
     """Run the cases of all kernels but those of the tensor tier, with threadgroups of this size."""
     size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
@@ -142,8 +148,7 @@ def test_small_threadgroups(wide: dict, tmp_path: Path) -> None:
     """Run every kernel with 32 threads in one of its dtypes. Kernels of different dtypes are generated from one
     function."""
     found = run_with(32, tmp_path, "--one-type")
-    expected = {DTYPE.sub("", name) for name in found["names"] if not TENSOR_KERNEL.match(name)}
-    check_launches(found | {"launched": {DTYPE.sub("", name) for name in found["launched"]}}, wide, expected)
+    check_launches_of_one_type(found, wide, {name for name in found["names"] if not TENSOR_KERNEL.match(name)})
 
 
 def tensor_cases(path: Path, *arguments: str, **variables: str) -> dict:
@@ -152,19 +157,21 @@ def tensor_cases(path: Path, *arguments: str, **variables: str) -> dict:
     return run_cases(path, *arguments, **tensor)
 
 
-def test_tensor_tier(wide: dict, tmp_path: Path) -> None:
-    """Kernels of the tensor tier have fixed thread counts."""
-    clusters = f"{TENSOR_TIER}, clusters"
-    found = tensor_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, "--without", clusters)
+@pytest.mark.parametrize("all_types", [False, pytest.param(True, marks=pytest.mark.sweep)])
+def test_tensor_tier(all_types: bool, wide: dict, tmp_path: Path) -> None:
+    """Kernels of the tensor tier have fixed thread counts. By default, run every kernel in one of its dtypes."""
+    clusters, types = f"{TENSOR_TIER}, clusters", [] if all_types else ["--one-type"]
+    found = tensor_cases(tmp_path / "tensor.pt", "--only", TENSOR_TIER, "--without", clusters, *types)
     # Small tiles change neither attention nor what eight cores run.
-    small = tensor_cases(tmp_path / "small.pt", "--only", TENSOR_TIER, "--without", "clusters|attention",
+    small = tensor_cases(tmp_path / "small.pt", "--only", TENSOR_TIER, "--without", "clusters|attention", *types,
                          MPSX_SIMT_LARGE_TILES="0")  # fmt: skip
-    on_eight_cores = tensor_cases(tmp_path / "clusters.pt", "--only", clusters, MPSX_SIMT_CORES="8")
+    on_eight_cores = tensor_cases(tmp_path / "clusters.pt", "--only", clusters, *types, MPSX_SIMT_CORES="8")
     for more in (small, on_eight_cores):
         wrong = mismatches(more, wide)
         assert not wrong, wrong
         found["launched"] |= more["launched"]
-    check_launches(found, wide, {name for name in found["names"] if TENSOR_KERNEL.match(name)})
+    check = check_launches if all_types else check_launches_of_one_type
+    check(found, wide, {name for name in found["names"] if TENSOR_KERNEL.match(name)})
 
 
 @pytest.mark.sweep
