@@ -31,8 +31,8 @@ struct float_tile {
     }
   }
 
-  // Stores at `to`, in shared memory, what copy() must know about a tensor. In registers, it would slow down the loop
-  // that multiplies.
+  // Stores what copy() must know about a tensor in shared memory, at `to`. Held in registers, these values would slow
+  // down the main loop.
   template <class X>
   static MPSX_FN void describe(unsigned to, const X& source) {
     const unsigned long data = (unsigned long)source.mpsx_data(),
@@ -53,11 +53,12 @@ struct float_tile {
     const unsigned long stride[2] = {second.x | (unsigned long)second.y << 32,
                                      second.z | (unsigned long)second.w << 32};
     const int lane = thread % 32;
-    constexpr int kRows = K_MAJOR ? W : 32;  // of a box
+    const int left = K_MAJOR ? k : 0, top = K_MAJOR ? 0 : k;  // where the tile starts in the tensor
+    constexpr int kRows = K_MAJOR ? W : 32;                   // of a box
 #pragma unroll 1
     for (int box = 0; box < W / kRows; ++box) {
-      const int x = (K_MAJOR ? k : box * 32) + lane, rows = x < int(first.z) ? int(first.w) - (K_MAJOR ? 0 : k) : 0;
-      const unsigned long column = data + (unsigned long)x * stride[0] + (unsigned long)(K_MAJOR ? 0 : k) * stride[1];
+      const int x = left + box * 32 + lane, rows = x < int(first.z) ? int(first.w) - top : 0;
+      const unsigned long column = data + (unsigned long)x * stride[0] + (unsigned long)top * stride[1];
       const unsigned box_start = to + unsigned(box) * kBoxBytes;
       if (__nvvm_isspacep_shared((const void*)data))
         copy_rows<kRows, THREADS, 1>(box_start, column, stride[1], rows, thread, store_float);

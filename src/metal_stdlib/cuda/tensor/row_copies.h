@@ -118,14 +118,15 @@ class tile_copies {
   typedef typename Shape::right right_tile;
 
  public:
-  // `raws` is the address of kRaws buffers for the raw rows of a tile.
+  // `raws` is the address of kRaws buffers of `raw_bytes` bytes for the raw rows of a tile.
   template <class A, class B>
-  MPSX_FN tile_copies(const A& left, const B& right, const bool (&copied)[2], unsigned raws)
+  MPSX_FN tile_copies(const A& left, const B& right, const bool (&copied)[2], unsigned raws, unsigned raw_bytes)
       : left_(rows::template of<left_tile>(left)),
         right_(rows::template of<right_tile>(right)),
         first_(copied[0] ? 0 : 1),
         last_(copied[1] ? 1 : 0),
-        raws_(raws) {}
+        raws_(raws),
+        raw_bytes_(raw_bytes) {}
   // Starts copying tile t, unless there are only `tiles` tiles.
   MPSX_FN void start(int t, int tiles, int thread) const {
     if (t < tiles)
@@ -148,13 +149,12 @@ class tile_copies {
   // Calls f for each copied operand with the address of its raw rows.
   template <class F>
   MPSX_FN void visit(int t, F f) const {
-    unsigned raw = raws_ + unsigned(t % Shape::kRaws) *
-                               ((first_ == 0 ? left_tile::kRawBytes : 0) + (last_ == 1 ? right_tile::kRawBytes : 0));
+    unsigned raw = raws_ + unsigned(t % Shape::kRaws) * raw_bytes_;
 #pragma unroll 1
     for (int i = first_; i <= last_; ++i, raw += left_tile::kRawBytes) f(i == 0 ? left_ : right_, raw, i);
   }
   const rows left_, right_;
   const int first_, last_;
-  const unsigned raws_;
+  const unsigned raws_, raw_bytes_;
 };
 }  // namespace mpsx

@@ -48,6 +48,13 @@ class tile_walk {
   int depth_, step_, k_, right_row_, right_column_;
 };
 
+// Whether threads may have to copy tiles that the walk visits, because TMA cannot read an operand. TMA can read all
+// operands of sums of several products.
+template <class Walk>
+constexpr bool may_copy = false;
+template <int DEPTH>
+constexpr bool may_copy<tile_walk<single_product, DEPTH>> = true;
+
 // Visits the boxes of multiply_over_pixels() (metal/lib/multiply_pixels.h) in order.
 template <class Steps>
 class pixel_walk {

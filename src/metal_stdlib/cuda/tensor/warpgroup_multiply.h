@@ -26,7 +26,7 @@ struct warpgroup_shape {
   static constexpr unsigned kStages = fitting_stages(kShared ? kHalf : kWhole), kMaxStages = fitting_stages(kWhole);
   // If threads copy operands, one or two buffers of raw rows follow the stages. They do not use kMaxBytes.
   static constexpr int kRaws = kFirstStage + 2 * (kStageBytes + kRawBytes) <= (kShared ? kHalf : kWhole) ? 2 : 1;
-  static constexpr unsigned kTmaBytes = reserved_bytes(kFirstStage + kStages * kStageBytes),
+  static constexpr unsigned kTmaBytes = kFirstStage + kStages * kStageBytes,
                             kMaxBytes = kMaxStages > kStages ? kFirstStage + kMaxStages *kStageBytes : kTmaBytes,
                             kCopyBytes = kFirstStage + 2 * kStageBytes + unsigned(kRaws) * kRawBytes,
                             kBytes = reserved_bytes(kTmaBytes > kCopyBytes ? kTmaBytes : kCopyBytes);
@@ -176,13 +176,13 @@ struct warpgroup_multiplier {
   template <class A, class B, class Walk>
   static MPSX_FN void run(const A& left, const B& right, Walk walk, float (&sums)[kBlocks][kSums], unsigned memory,
                           unsigned stages, int thread, int tiles, bool first) {
-    constexpr bool kMayCopy = metal::is_same_v<Walk, tile_walk<single_product, 64>>;
     const int lane = thread % 32, warp = warp_uniform(thread / 32);
     bool copied[2] = {false, false};
-    if constexpr (kMayCopy) {
+    unsigned raw_bytes = 0;  // of the copied rows of a tile
+    if constexpr (may_copy<Walk>) {
       copied[0] = !tma_can_read(left), copied[1] = !tma_can_read(right);
-      if (copied[0] || copied[1])
-        stages = shape::stages_beside((copied[0] ? left_tile::kRawBytes : 0) + (copied[1] ? right_tile::kRawBytes : 0));
+      raw_bytes = (copied[0] ? left_tile::kRawBytes : 0) + (copied[1] ? right_tile::kRawBytes : 0);
+      if (copied[0] || copied[1]) stages = shape::stages_beside(raw_bytes);
     }
     const bool is_copied = warp == 0 ? copied[0] : copied[1];  // the operand that this warp would load
     unsigned slot = 0;
@@ -219,9 +219,9 @@ struct warpgroup_multiplier {
       wgmma_wait<0>();
       hold(sums);
     };
-    if (kMayCopy && (copied[0] || copied[1])) {
-      if constexpr (kMayCopy) {
-        const tile_copies<shape> copies(left, right, copied, stage_address(memory, stages));
+    if (copied[0] || copied[1]) {
+      if constexpr (may_copy<Walk>) {
+        const tile_copies<shape> copies(left, right, copied, stage_address(memory, stages), raw_bytes);
         // The first kRaws iterations only copy. A separate loop for them would take 10% more compile time.
 #pragma unroll 1
         for (int t = -shape::kRaws; t < tiles; ++t) {

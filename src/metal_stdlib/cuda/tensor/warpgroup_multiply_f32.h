@@ -130,13 +130,11 @@ struct tf32_multiplier : tf32_memory<D> {
   }
 
   // `walk` visits the tiles to load. TMA loads those of an operand that it can read, and all threads copy the others.
-  // If there are several products, TMA must be able to read both operands.
   template <class A, class B, class Walk>
   static MPSX_FN void run(const A& left, const B& right, Walk walk, float (&sums)[kSums], unsigned memory, int thread,
                           unsigned tiles) {
-    constexpr bool kMayCopy = metal::is_same_v<Walk, tile_walk<single_product, shape::kDepth>>;
     bool copied_left = false, copied_right = false;
-    if constexpr (kMayCopy) copied_left = !tma_can_read(left), copied_right = !tma_can_read(right);
+    if constexpr (may_copy<Walk>) copied_left = !tma_can_read(left), copied_right = !tma_can_read(right);
     const bool copied = __builtin_expect(copied_left || copied_right, false);
     const int lane = thread % 32, warp = warp_uniform(thread / 32);
     const unsigned slots = shape::slots(memory);
@@ -146,11 +144,11 @@ struct tf32_multiplier : tf32_memory<D> {
       slot = warp_uniform(slot);
       char* const to = map_slot(slot) + warp * 128;
       if (warp == 0) {
-        if constexpr (kMayCopy)
+        if constexpr (may_copy<Walk>)
           if (copied_left && lane == 0) left_tile::describe(memory + shape::kMaps, left);
         if (!copied_left) write_map(memory + shape::kMaps, to, left_tile::map(left));
       } else {
-        if constexpr (kMayCopy)
+        if constexpr (may_copy<Walk>)
           if (copied_right && lane == 0) right_tile::describe(memory + shape::kMaps + 128, right);
         if (!copied_right) write_map(memory + shape::kMaps + 128, to, right_tile::map(right));
       }
@@ -182,7 +180,7 @@ struct tf32_multiplier : tf32_memory<D> {
         if (!copied_right) walk.template load_right<right_tile>(to + left_tile::kBytes, right_map, barrier);
       }
       walk.next();
-      if constexpr (kMayCopy) {
+      if constexpr (may_copy<Walk>) {
         if (__builtin_expect(!copied, true)) return;
         const int k = int(tile) * shape::kDepth;
         const unsigned description = memory + shape::kMaps;
