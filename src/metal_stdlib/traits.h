@@ -360,4 +360,23 @@ template <class T>
 MPSX_FN constexpr remove_reference_t<T>&& move(T&& v) noexcept {
   return static_cast<remove_reference_t<T>&&>(v);
 }
+
+template <class T, T... I>
+struct integer_sequence {
+  typedef T value_type;
+  static constexpr size_t size() { return sizeof...(I); }
+};
+template <size_t... I>
+using index_sequence = integer_sequence<size_t, I...>;
+#if defined(__clang__)
+template <class T, T N>
+using make_integer_sequence = __make_integer_seq<integer_sequence, T, N>;
+#else
+template <class T, T N>
+using make_integer_sequence = integer_sequence<T, __integer_pack(N)...>;
+#endif
+template <size_t N>
+using make_index_sequence = make_integer_sequence<size_t, N>;
+template <class... T>
+using index_sequence_for = make_index_sequence<sizeof...(T)>;
 }  // namespace metal

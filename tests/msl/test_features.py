@@ -159,6 +159,7 @@ def test_idioms(run):
     points = np.arange(6, dtype=F)
     expect(run("idioms", "parameters", np.array([10, 20], np.int32), points), 20 + 3 + 12, 5 + 3 + 4, 4 + 1)
     expect(run("idioms", "generic"), 5 + 3 + 6, 8 + 4 + 6 + 4, 8)
+    expect(run("idioms", "sequences"), 10, 6 + 2, 3)
     total = np.zeros(1, F)
     assert run("idioms", "add_float", total, size=1, grid=(10,)).tolist() == [45]
     assert total[0] == 5

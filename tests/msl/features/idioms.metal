@@ -155,3 +155,11 @@ kernel void add_float(device atomic_uint* bits [[buffer(0)]], device atomic<floa
   } while (!atomic_compare_exchange_weak_explicit(bits, &old, next, memory_order_relaxed, memory_order_relaxed));
   atomic_fetch_add_explicit(total, 0.5f, memory_order_relaxed);
 }
+
+// feature: sequences of integers as template arguments
+template <typename T, T... I> constexpr T sum_of(integer_sequence<T, I...>) { return (I + ...); }
+kernel void sequences(device float* out [[buffer(0)]]) {
+  out[0] = sum_of(make_integer_sequence<int, 5>());
+  out[1] = sum_of(make_index_sequence<4>()) + index_sequence<7, 8>::size();
+  out[2] = index_sequence_for<float, half, int>::size();
+}
