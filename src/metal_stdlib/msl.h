@@ -43,6 +43,7 @@ MPSX_CONVERGENT_BEGIN
 // Tensor descriptors are template arguments, so shaders that use tensors are compiled as C++23.
 #if __cplusplus > 202002L
 #include "tensor/extents.h"
+#include "tensor/packed_elements.h"
 #include "tensor/tensor.h"
 #ifdef MPSX_CUDA
 #include "cuda/tensor/scope.h"

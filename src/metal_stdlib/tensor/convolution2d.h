@@ -258,8 +258,9 @@ class convolution2d {
     static_assert(mpsx::is_tensor_v<C> || mpsx::is_cooperative_v<C>, "convolution2d: the destination must be a tensor");
     static_assert(Activation::get_rank() == 4 && Weights::get_rank() == 4 && C::get_rank() == 4,
                   "convolution2d: expected tensors of rank 4");
-    static_assert(mpsx::is_supported_matmul<mpsx::element_of_t<Activation>, mpsx::element_of_t<Weights>,
-                                            mpsx::element_of_t<C>>,
+    static_assert(!mpsx::is_packed<Activation> && !mpsx::is_packed<Weights> &&
+                      mpsx::is_supported_matmul<mpsx::element_of_t<Activation>, mpsx::element_of_t<Weights>,
+                                                mpsx::element_of_t<C>>,
                   "convolution2d does not support this combination of element types");
     if constexpr (mpsx::is_cooperative_v<C>)
       static_assert(metal::is_same_v<typename C::mpsx_layout, mpsx_destination>,

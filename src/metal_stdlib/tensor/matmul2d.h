@@ -4,8 +4,9 @@
 
 namespace mpp {
 namespace tensor_ops {
+// A length that the operands determine. Like dynamic_extent, it can be passed for k and to slice().
 template <class T>
-inline constexpr T dynamic_length_v = static_cast<T>(metal::dynamic_extent);
+inline constexpr T dynamic_length_v = metal::numeric_limits<T>::max();
 // Apple's example for get_destination_cooperative_tensor uses this internal name, and so do published kernels. In
 // translated code, types have no address space.
 namespace __tensor_ops_detail {
@@ -18,7 +19,7 @@ using __tensor_ops_detail::__remove_addrspace_t;
 // are (K, M) for A, (N, K) for B, and (N, M) for C. If A or B is transposed, its extents are (M, K) or (K, N).
 struct matmul2d_descriptor {
   enum class mode { multiply, multiply_accumulate };
-  int m, n, k;  // if k is dynamic_extent or 0, K is taken from the operands
+  int m, n, k;  // if k is 0, dynamic_extent, or dynamic_length_v<int>, K is taken from the operands
   bool transpose_left, transpose_right, relaxed_precision;
   mode matmul_mode;
   constexpr matmul2d_descriptor(int rows, int columns, int depth = static_cast<int>(metal::dynamic_extent),
@@ -74,11 +75,20 @@ constexpr bool is_matmul_float =
 template <class A, class B, class C>
 constexpr bool is_supported_matmul = (is_matmul_float<A> || is_int8<A>) && (is_matmul_float<B> || is_int8<B>) &&
                                      (is_matmul_float<C> || (metal::is_same_v<C, int> && is_int8<A> && is_int8<B>));
+// Whether X is a tensor whose elements have 4 bits.
+template <class X>
+constexpr bool is_packed = false;
+template <class E, class S, class D, class... T>
+constexpr bool is_packed<metal::tensor<E, S, D, T...>> = metal::tensor<E, S, D, T...>::mpsx_storage::is_packed;
+// Whether B may have elements of 4 bits: next to half or bfloat elements, or 8-bit integers with the same sign.
+template <class A, class B>
+constexpr bool is_supported_packed = metal::is_same_v<A, metal::half> || metal::is_same_v<A, metal::bfloat> ||
+                                     (is_int8<A> && metal::is_signed_v<A> == metal::is_signed_v<B>);
 
 // The numbers of rows and columns of an operation's matrices, as they are stored in memory.
 template <matmul2d_descriptor D>
 struct matmul_shape {
-  static constexpr bool kStaticK = D.k > 0;
+  static constexpr bool kStaticK = D.k > 0 && D.k != mpp::tensor_ops::dynamic_length_v<int>;
   static constexpr int kK = kStaticK ? D.k : 0;
   static constexpr int kLeftRows = D.transpose_left ? kK : D.m, kLeftColumns = D.transpose_left ? D.m : kK;
   static constexpr int kRightRows = D.transpose_right ? D.n : kK, kRightColumns = D.transpose_right ? kK : D.n;
@@ -127,7 +137,8 @@ class matmul2d {
   typedef mpsx::matmul_shape<Descriptor> shape;
   static constexpr bool kFragment = shape::template is_fragment<Scope>;
   static_assert(Descriptor.m > 0 && Descriptor.n > 0, "matmul2d: m and n must be positive");
-  static_assert(Descriptor.k >= 0 || Descriptor.k == dynamic_length_v<int>, "matmul2d: k must not be negative");
+  static_assert(Descriptor.k >= 0 || Descriptor.k == static_cast<int>(metal::dynamic_extent),
+                "matmul2d: k must not be negative");
 
  public:
   static constexpr matmul2d_descriptor descriptor = Descriptor;
@@ -211,6 +222,14 @@ class matmul2d {
                   "matmul2d: expected tensors of rank 2");
     static_assert(mpsx::is_supported_matmul<mpsx::element_of_t<Left>, mpsx::element_of_t<Right>, mpsx::element_of_t<C>>,
                   "matmul2d does not support this combination of element types");
+    static_assert(!mpsx::is_packed<Left> && !mpsx::is_packed<C>, "matmul2d: only right may have elements of 4 bits");
+    if constexpr (mpsx::is_packed<Right>) {
+      static_assert(mpsx::is_supported_packed<mpsx::element_of_t<Left>, mpsx::element_of_t<Right>>,
+                    "matmul2d: next to elements of 4 bits, left must have half or bfloat elements, or 8-bit integers "
+                    "of the same sign");
+      static_assert(!shape::kStaticK || Descriptor.k % 32 == 0,
+                    "matmul2d: with elements of 4 bits, k must be a multiple of 32");
+    }
     if constexpr (mpsx::is_cooperative_v<C>)
       static_assert(metal::is_same_v<typename C::mpsx_layout, mpsx_destination>,
                     "matmul2d: the destination is a cooperative tensor of another operation");

@@ -34,7 +34,9 @@ template <class ElementType, class Extents, class Descriptor = tensor_handle, cl
 class tensor {
  public:
   typedef typename mpsx::element_space<ElementType>::type element_type;
-  typedef remove_cv_t<element_type> value_type;
+  typedef mpsx::element_storage<element_type> mpsx_storage;
+  typedef typename mpsx_storage::value_type value_type;
+  typedef typename mpsx_storage::data_handle data_handle_type;
   typedef Extents extents_type;
   typedef typename Extents::index_type index_type;
   typedef Descriptor descriptor_type;
@@ -46,7 +48,7 @@ class tensor {
 
   tensor() = default;
   // Creates a packed tensor. Each dimension's stride is the product of the preceding extents.
-  MPSX_FN tensor(element_type* data, const Extents& size) : data_(data), size_(size) {
+  MPSX_FN tensor(typename mpsx_storage::pointer data, const Extents& size) : data_(data), size_(size) {
     index_type stride = 1;
     for (size_t d = 0; d < get_rank(); ++d) {
       stride_[d] = stride;
@@ -54,7 +56,7 @@ class tensor {
     }
   }
   template <class I>
-  MPSX_FN tensor(element_type* data, const Extents& size, const array<I, Extents::rank()>& strides)
+  MPSX_FN tensor(typename mpsx_storage::pointer data, const Extents& size, const array<I, Extents::rank()>& strides)
       : data_(data), size_(size) {
     for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(strides[d]);
   }
@@ -63,7 +65,8 @@ class tensor {
   MPSX_FN tensor(const tensor<E, F, D, G...>& other) : data_(other.mpsx_data()), size_(other.mpsx_extents()) {
     for (size_t d = 0; d < get_rank(); ++d) stride_[d] = index_type(other.get_stride(d));
   }
-  explicit MPSX_FN tensor(const mpsx::tensor_binding& bound) : data_(static_cast<element_type*>(bound.data)) {
+  explicit MPSX_FN tensor(const mpsx::tensor_binding& bound) : data_(static_cast<data_handle_type>(bound.data)) {
+    static_assert(!mpsx_storage::is_packed, "a tensor with elements of 4 bits cannot be bound to a buffer");
     array<index_type, Extents::rank()> size;
     for (size_t d = 0; d < get_rank(); ++d) {
       size[d] = index_type(bound.size[d]);
@@ -74,7 +77,7 @@ class tensor {
 
   MPSX_FN index_type get_extent(size_t d) const { return size_.extent(d); }
   MPSX_FN index_type get_stride(size_t d) const { return stride_[d]; }
-  MPSX_FN element_type* mpsx_data() const { return data_; }
+  MPSX_FN typename mpsx_storage::pointer mpsx_data() const { return data_; }
   MPSX_FN const Extents& mpsx_extents() const { return size_; }
 
   // Returns the element at the given indices, which must be within the extents.
@@ -91,11 +94,13 @@ class tensor {
   }
 
   // Returns the part of the tensor that starts at `begin`. slice<E...> also sets its extents, which must be within
-  // bounds. An extent of dynamic_extent keeps the rest of the dimension.
+  // bounds. An extent of dynamic_extent or dynamic_length_v<int> keeps the rest of the dimension.
   template <size_t... E, class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
   MPSX_FN auto slice(I... begin) const {
     typedef conditional_t<is_same_v<Descriptor, tensor_handle>, tensor_offset, Descriptor> D;
-    typedef conditional_t<sizeof...(E) == 0, dextents<index_type, Extents::rank()>, extents<index_type, E...>> S;
+    typedef conditional_t<sizeof...(E) == 0, dextents<index_type, Extents::rank()>,
+                          extents<index_type, (E < kDynamicLength ? E : dynamic_extent)...>>
+        S;
     static_assert(S::rank() == Extents::rank(), "slice: expected one extent per dimension");
     const long at[] = {long(begin)...};
     array<index_type, Extents::rank()> size, stride;
@@ -112,12 +117,14 @@ class tensor {
   }
 
  private:
+  static constexpr size_t kDynamicLength = size_t(numeric_limits<int>::max());
+
   MPSX_FN long offset(const long* index) const {
     long sum = 0;
     for (size_t d = 0; d < get_rank(); ++d) sum += index[d] * long(stride_[d]);
     return sum;
   }
-  element_type* data_;
+  typename mpsx_storage::pointer data_;
   Extents size_;
   index_type stride_[Extents::rank()];
 };

@@ -23,14 +23,25 @@ struct execution_thread {};
 struct execution_simdgroup {};
 template <int N> struct execution_simdgroups {};
 
+struct int4b_format {};
+struct uint4b_format {};
+template <class T> struct mpsx_data_handle { typedef T* type; };
+#define MPSX_PACKED(SPACE)                                                           \
+  template <> struct mpsx_data_handle<SPACE int4b_format> { typedef SPACE uchar* type; }; \
+  template <> struct mpsx_data_handle<SPACE uint4b_format> { typedef SPACE uchar* type; };
+MPSX_PACKED(device)
+MPSX_PACKED(threadgroup)
+#undef MPSX_PACKED
+
 template <class T, class E, class D = tensor_handle, class... G>
 struct tensor {
   typedef T element_type;
   typedef __remove_cv(T) value_type;
+  typedef typename mpsx_data_handle<T>::type data_handle_type;
   typedef E extents_type;
   tensor();
-  tensor(T*, const E&);
-  template <class I, size_t N> tensor(T*, const E&, const array<I, N>&);
+  tensor(data_handle_type, const E&);
+  template <class I, size_t N> tensor(data_handle_type, const E&, const array<I, N>&);
   template <class U, class F, class C, class... H, class = enable_if_t<is_convertible_v<U*, T*>>>
   tensor(const tensor<U, F, C, H...>&);
   static constexpr size_t get_rank() { return E::rank(); }

@@ -1,9 +1,11 @@
 """Metal 4 tensor operations: Metal Shading Language Specification 4, section 7.2."""
 
+from .parameters import parameters
 from .rules import rule
 
-PACKED_FORMATS = ("int4b_format", "uint4b_format", "int2b_format", "uint2b_format", "metal_fp8_e4m3_format",
-                  "metal_fp8_e5m2_format", "metal_fp4_e2m1_format")
+FOUR_BITS = {"int4b_format", "uint4b_format"}
+PACKED_FORMATS = ("int2b_format", "uint2b_format", "metal_fp8_e4m3_format", "metal_fp8_e5m2_format",
+                  "metal_fp8_ue8m0_format", "metal_fp4_e2m1_format")
 
 
 @rule
@@ -14,6 +16,17 @@ def packed_formats(unit):
             yield i, (f"'{name}' is not supported: it is not in Metal 4.0. Unpack the elements to char or half in "
                       "threadgroup memory")
             return
+
+
+@rule
+def four_bit_parameters(unit):
+    """In Metal, a kernel parameter can be a tensor of 4-bit elements. mpsx would have to bind a torch tensor to it, but
+    PyTorch has no packed type."""
+    for f, p in parameters(unit):
+        arguments = unit.tensor_types.arguments(p.base.split()) or [[]]
+        if FOUR_BITS.intersection(arguments[0]):
+            yield p.begin, (f"parameter '{p.label}' of kernel '{unit.name(f)}': a tensor with elements of 4 bits "
+                            "cannot be bound to a buffer; pass a device uchar* and create a tensor_inline from it")
 
 
 @rule
@@ -44,7 +57,8 @@ def accumulating_operations(unit, begin, end):
         first, last = src.split(i + 2, close)[0]
         words = src.texts[first:last]
         if len(words) == 1:  # a variable
-            declared = next((k for k in unit.index[words[0]] if src.texts[k + 1] in ("=", "(", "{")), first)
+            before = [k for k in unit.index[words[0]] if k < i and src.texts[k + 1] in ("=", "(", "{")]
+            declared = before[-1] if before else first
             words = src.texts[declared : src.texts.index(";", declared)]
         if "multiply_accumulate" in words:
             found.add(src.texts[close + 1])
