@@ -97,10 +97,11 @@ class Builder:
         from ..msl import check
         from ..msl.library import translate_library
         from ..msl.passes.tensors import uses_tensors
-        from ..msl.source import MslError, Source
+        from ..msl.program_scope import source_of
+        from ..msl.source import MslError
 
         try:
-            src = Source(text)
+            src = source_of(text)
             self.tensors = uses_tensors(text)
             self.shared = self.start_shared_files(folder, text)
             unit = check.unit_of(src) if self.strict else None
