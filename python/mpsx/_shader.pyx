@@ -82,6 +82,15 @@ cdef class Kernel:
         given = constant_texts(self.name, {**(constants or {}), **named})
         return self.shader.kernel(self.name, self.description, self.constants | given)
 
+    cdef Kernel with_threads(self, uint32_t count):
+        """Return this kernel with few enough registers for threadgroups of `count` threads, or None."""
+        cdef uint32_t threads = (count + 255) // 256 * 256
+        cdef Kernel kernel = Shader.kernel(self.shader, self.name, self.description, self.constants, threads)
+        if kernel is None or kernel.handle == NULL or kernel.info.max_threads < count:
+            return None
+        kernel.vector_size, kernel.takes_alignment = self.vector_size, self.takes_alignment
+        return kernel
+
     cdef int check_usable(self) except -1:
         if self.handle == NULL:
             raise RuntimeError(self.unusable)
@@ -226,6 +235,10 @@ cdef class Kernel:
             limit = self.info.max_threads
             count = call.group[0] * call.group[1] * call.group[2]
             if count == 0 or count > limit or max(call.group[0], call.group[1], call.group[2]) > limit:
+                smaller = self.with_threads(count) if limit < count <= MAX_THREADS else None
+                if smaller is not None:
+                    return smaller(*args, threads=threads, group_size=group_size, arg_casts=arg_casts,
+                                   error_buf_idx=error_buf_idx, threadgroup_memory=threadgroup_memory)
                 raise ValueError(f"{self.name}: group_size: expected 1 to {limit} threads, got {group_size}")
         if threadgroup_memory is not None or self.shared:
             call.count += self.add_threadgroup_memory(arguments + i, threadgroup_memory)
@@ -340,13 +353,15 @@ cdef class Shader:
         finally:
             mpsx_list_free(listing)
 
-    def kernel(self, str name, dict description=None, dict constants=None):
+    def kernel(self, str name, dict description=None, dict constants=None, uint32_t threads=0):
         """Return the kernel named `name`, or None. `description` is parsed from the source, and `constants` holds the
-        values of function constants as text."""
+        values of function constants as text. If `threads` is given, the kernel can run in threadgroups of that size
+        (src/driver/cuda/kernels.h)."""
         cdef Kernel kernel = Kernel.__new__(Kernel)
         kernel.shader, kernel.name, kernel.description, kernel.constants = self, name, description, constants or {}
         key = name + "".join([f"|{constant}={value}" for constant, value in
                               sorted(kernel.constants.items(), key=lambda item: str(item[0]))])
+        key += f"|threads={threads}" if threads else ""
         kernel.optional, kernel.vector_size, kernel.takes_alignment = range(MAX_BUFFERS), 1, False
         memset(kernel.seen, -1, sizeof(kernel.seen))
         if description is not None:
@@ -367,7 +382,7 @@ cdef class Shader:
         cdef const char* message
         with nogil: message = mpsx_shader_find(self.handle, c_key, &kernel.handle, &kernel.info)
         if message != NULL:
-            if kernel.constants:
+            if kernel.constants and not threads:
                 raise RuntimeError(message.decode())
             kernel.unusable = message.decode()  # on Metal: the function constants have no values yet
         elif kernel.handle == NULL:

@@ -2,6 +2,7 @@
 DEF MAX_BUFFERS = 31      # Metal's limit
 DEF MAX_VALUE = 4096      # Metal's limit for setBytes
 DEF SLOT = 16  # bytes per scalar argument, zero-padded in case a kernel reads a wider type
+DEF MAX_THREADS = 1024    # per threadgroup
 DEF MAX_SHARED = 32768    # bytes of threadgroup memory on Apple GPUs since family 4 (Metal feature set tables)
 DEF MAX_ARGUMENTS = 62
 DEF MAX_DIMENSIONS = 64

@@ -41,6 +41,21 @@ kernel void alone(device uint* out, uint2 i [[thread_position_in_grid]], uint2 g
                   uint2 g [[threadgroup_position_in_grid]], uint2 groups [[threadgroups_per_grid]]) {
   out[i.y * grid.x + i.x] = 100000 * t + 10000 * n.x * n.y + 1000 * (groups.x - grid.x) + 10 * g.y + g.x;
 }
+// On an NVIDIA GPU, threads with 160 values in registers are too large for a threadgroup of 1024.
+kernel void many_registers(device float* out, constant float* x, uint i [[thread_position_in_grid]],
+                           uint n [[threads_per_grid]]) {
+  float a[160];
+#pragma unroll
+  for (uint k = 0; k < 160; ++k) a[k] = x[(i + k) % n];
+  for (uint step = 0; step < 3; ++step) {
+#pragma unroll
+    for (uint k = 0; k < 160; ++k) a[k] = a[k] + 2 * a[(k + 7) % 160];
+  }
+  float sum = 0;
+#pragma unroll
+  for (uint k = 0; k < 160; ++k) sum += a[k];
+  out[i] = sum;
+}
 kernel void count(device atomic_uint* bins, constant int* x, uint i [[thread_position_in_grid]]) {
   atomic_fetch_add_explicit(&bins[x[i]], 1, memory_order_relaxed);
 }
@@ -50,6 +65,19 @@ kernel void count(device atomic_uint* bins, constant int* x, uint i [[thread_pos
 @pytest.fixture(scope="module")
 def lib():
     return mpsx.compile_shader(SOURCE)
+
+
+@pytest.mark.parametrize("group", [64, 512, 1024])
+def test_threads_with_many_registers(lib, group):
+    n = 2048
+    x = torch.randint(-8, 8, (n,)).float()
+    out = torch.zeros(n, device="mpsx")
+    lib.many_registers(out, x.to("mpsx"), threads=n, group_size=group)
+    a = torch.stack([x.roll(-k) for k in range(160)])
+    for _ in range(3):
+        for k in range(160):
+            a[k] += 2 * a[(k + 7) % 160]
+    assert torch.equal(out.cpu(), a.sum(0))
 
 
 @pytest.mark.parametrize("group", [32, 64, 256, 1024])

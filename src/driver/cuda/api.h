@@ -68,6 +68,7 @@ enum : int {  // CUfunction_attribute
   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
 };
 enum : int {  // CUjit_option
+  CU_JIT_MAX_REGISTERS = 0,
   CU_JIT_ERROR_LOG_BUFFER = 5,
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
   CU_JIT_GENERATE_LINE_INFO = 13,

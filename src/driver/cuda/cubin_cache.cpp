@@ -25,14 +25,15 @@ CubinCache::CubinCache(const Device& device, bool line_info) {
                          (line_info ? "-lines" : ""));
 }
 
-std::string CubinCache::name(const PtxKernel& kernel) {
+std::string CubinCache::name(const PtxKernel& kernel, unsigned registers) {
   const uint64_t h = content_hash(kernel.code.packed, content_hash(kernel.common.packed));
-  return to_hex(h) + to_hex(content_hash(kernel.symbol, h)) + ".cubin";
+  const std::string limit = registers ? "-" + std::to_string(registers) : "";
+  return to_hex(h) + to_hex(content_hash(kernel.symbol, h)) + limit + ".cubin";
 }
 
-std::string CubinCache::find(const PtxKernel& kernel) const {
+std::string CubinCache::find(const PtxKernel& kernel, unsigned registers) const {
   if (folder_.empty()) return {};
-  const std::string file_name = name(kernel);
+  const std::string file_name = name(kernel, registers);
   std::ifstream file(folder_ + "/" + file_name, std::ios::binary);
   std::string data((std::istreambuf_iterator<char>(file)), {});
   if (data.size() <= 16) return {};
@@ -41,9 +42,9 @@ std::string CubinCache::find(const PtxKernel& kernel) const {
   return checksum(data, file_name) == found ? data : std::string();
 }
 
-void CubinCache::store(const PtxKernel& kernel, std::string_view cubin) const {
+void CubinCache::store(const PtxKernel& kernel, unsigned registers, std::string_view cubin) const {
   if (folder_.empty()) return;
-  const std::string file_name = name(kernel), written = temporary_file(folder_);
+  const std::string file_name = name(kernel, registers), written = temporary_file(folder_);
   if (written.empty()) return;
   std::ofstream file(written, std::ios::binary);
   file << cubin << checksum(cubin, file_name);

@@ -17,12 +17,13 @@ namespace mpsx::driver::cuda {
 class CubinCache {
  public:
   CubinCache(const Device&, bool line_info);
-  // Returns the cached machine code of a kernel, or an empty string if it is not cached.
-  std::string find(const PtxKernel&) const;
-  void store(const PtxKernel&, std::string_view cubin) const;
+  // Returns the cached machine code of a kernel, or an empty string if it is not cached. `registers` is the limit per
+  // thread with which the kernel was compiled, or 0.
+  std::string find(const PtxKernel&, unsigned registers) const;
+  void store(const PtxKernel&, unsigned registers, std::string_view cubin) const;
 
  private:
-  static std::string name(const PtxKernel&);
+  static std::string name(const PtxKernel&, unsigned registers);
   std::string folder_;  // empty if caching is disabled
 };
 

@@ -42,6 +42,16 @@ size_t threadgroup_bytes(std::string_view module) {
   return bytes;
 }
 
+// Returns how many registers a thread may use so that a threadgroup can have as many threads as `key` says, or 0 for no
+// limit.
+unsigned register_limit(std::string_view key) {
+  constexpr unsigned kRegisters = 65536, kUnit = 8;  // of a threadgroup; a thread has a multiple of kUnit
+  const size_t at = key.rfind(kThreads);
+  if (at == key.npos) return 0;
+  const unsigned long threads = std::strtoul(std::string(key.substr(at + kThreads.size())).c_str(), nullptr, 10);
+  return kRegisters / unsigned(std::clamp(threads, 1ul, 1024ul)) / kUnit * kUnit;
+}
+
 }  // namespace
 
 Kernels::Kernels(const Device& device, const std::string& path)
@@ -71,14 +81,15 @@ std::unique_ptr<Kernels::Loaded> Kernels::load(std::string_view key, const PtxKe
   device_.bind();
   const Api& api = device_.api;
   auto loaded = std::make_unique<Loaded>(api);
-  std::string cubin = cache_.find(found);
+  const unsigned registers = register_limit(key);
+  std::string cubin = cache_.find(found, registers);
   if (cubin.empty() || api.cuModuleLoadData(&loaded->module, cubin.data()) != CUDA_SUCCESS) {
-    cubin = compile(found);
+    cubin = compile(found, registers);
     api.check(api.cuModuleLoadData(&loaded->module, cubin.data()), (found.name + ": cuModuleLoadData").c_str());
-    cache_.store(found, cubin);
+    cache_.store(found, registers, cubin);
   }
   CudaKernel& kernel = loaded->kernel;
-  kernel.name = key;
+  kernel.name = key.substr(0, key.rfind(kThreads));
   api.check(api.cuModuleGetFunction(&kernel.function, loaded->module, found.symbol.c_str()), "cuModuleGetFunction");
   int most = 0, shared = 0;
   api.check(api.cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel.function),
@@ -105,7 +116,7 @@ std::unique_ptr<Kernels::Loaded> Kernels::load(std::string_view key, const PtxKe
 }
 
 // Compiles the kernel to machine code for this GPU.
-std::string Kernels::compile(const PtxKernel& kernel) {
+std::string Kernels::compile(const PtxKernel& kernel, unsigned registers) {
   const Api& api = device_.api;
   std::string text = PtxLibrary::text(kernel);
   if (device_.overlaps_kernels) text = with_dependent_launch(std::move(text));
@@ -113,9 +124,11 @@ std::string Kernels::compile(const PtxKernel& kernel) {
     throw Error(kernel.name + ": expected at most " + std::to_string(kMaxThreadgroupMemory) +
                 " bytes of threadgroup memory, got " + std::to_string(bytes));
   char log[4096] = {};
-  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
-  void* values[] = {log, reinterpret_cast<void*>(sizeof log), reinterpret_cast<void*>(size_t(line_info_))};
-  const Link link(api, 3, options, values);
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO,
+                   CU_JIT_MAX_REGISTERS};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log), reinterpret_cast<void*>(size_t(line_info_)),
+                    reinterpret_cast<void*>(size_t(registers))};
+  const Link link(api, registers ? 4 : 3, options, values);
   void* code = nullptr;
   size_t size = 0;
   CUresult result = api.cuLinkAddData(link.get(), CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,

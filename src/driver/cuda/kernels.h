@@ -1,5 +1,6 @@
 // Looks up kernels by key and compiles them on first use. A library contains kernels for certain values of function
-// constants, so the values in a key only identify the kernel.
+// constants, so the values in a key only identify the kernel. A key that ends with kThreads and a number is a kernel
+// whose threads use few enough registers for a threadgroup of that size.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "driver/cuda/ptx_library.h"
 
 namespace mpsx::driver::cuda {
+
+constexpr std::string_view kThreads = "|threads=";
 
 struct CudaKernel final : Kernel {
   CUfunction function = nullptr;
@@ -50,7 +53,7 @@ class Kernels final : public Library {
   };
   const CudaKernel* get(std::string_view key);
   std::unique_ptr<Loaded> load(std::string_view key, const PtxKernel&);
-  std::string compile(const PtxKernel&);
+  std::string compile(const PtxKernel&, unsigned registers);
 
   const Device& device_;
   const bool line_info_;  // NVIDIA's tools show lines of Metal source, but some matmuls take a third longer to compile

@@ -117,6 +117,20 @@ CASE(generates_line_information_on_request) {
   CHECK(gpu().compiled == 2 && gpu().line_info);  // the cached kernel has no lines
 }
 
+CASE(compiles_kernels_for_larger_threadgroups) {
+  Device device(directory);
+  device.kernel("plain");
+  CHECK(gpu().compiled == 1 && gpu().registers == 0);
+  const Kernel& large = device.kernel("plain|threads=512");
+  CHECK(large.name == "plain" && gpu().compiled == 2 && gpu().registers == 128);
+  device.kernel("plain|constant=3|threads=768");
+  CHECK(gpu().compiled == 3 && gpu().registers == 80);
+  CHECK(&device.kernel("plain|threads=512") == &large);
+  Device again(directory);
+  again.kernel("plain|threads=512");
+  CHECK(gpu().compiled == 3);  // from the cache
+}
+
 CASE(compiles_kernels_in_parallel) {
   Device device(directory);
   gpu().links_at_once = 2;

@@ -32,6 +32,7 @@ struct Control {
   bool paused = false;                     // while set, the GPU works only when a thread waits
   std::string failing;                     // name of a kernel that fails with an illegal address
   bool line_info = false;                  // whether the last compilation generates line information
+  unsigned registers = 0;                  // the last compilation's limit on a thread's registers; 0 if it has none
   int reject_link = 0;                     // number of compilations that fail
   int links_at_once = 0;                   // a compilation waits until so many have started
 

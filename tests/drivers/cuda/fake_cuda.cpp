@@ -148,7 +148,9 @@ FAKE CUresult cuMemFreeHost(void* p) {
 
 FAKE CUresult cuLinkCreate_v2(unsigned count, int* options, void** values, CUlinkState* state) {
   if (const CUresult r = enter("cuLinkCreate")) return r;
+  control.registers = 0;
   for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_MAX_REGISTERS) control.registers = unsigned(reinterpret_cast<uintptr_t>(values[i]));
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER && control.reject_link)
       std::strcpy(static_cast<char*>(values[i]), "ptxas says no");
     if (options[i] == CU_JIT_GENERATE_LINE_INFO) control.line_info = values[i] != nullptr;
