@@ -8,10 +8,10 @@ struct array {
   typedef T value_type;
   typedef T* iterator;
   typedef const T* const_iterator;
-  MPSX_FN constexpr T& operator[](size_t i) { return __elems[i]; }
-  MPSX_FN constexpr const T& operator[](size_t i) const { return __elems[i]; }
-  MPSX_FN constexpr T& at(size_t i) { return __elems[i]; }
-  MPSX_FN constexpr const T& at(size_t i) const { return __elems[i]; }
+  MPSX_FN constexpr T& operator[](size_t i) { return MPSX_ELEMENT(__elems, N, i); }
+  MPSX_FN constexpr const T& operator[](size_t i) const { return MPSX_ELEMENT(__elems, N, i); }
+  MPSX_FN constexpr T& at(size_t i) { return (*this)[i]; }
+  MPSX_FN constexpr const T& at(size_t i) const { return (*this)[i]; }
   MPSX_FN constexpr T* data() { return __elems; }
   MPSX_FN constexpr const T* data() const { return __elems; }
   MPSX_FN constexpr T* begin() { return __elems; }

@@ -20,8 +20,8 @@ namespace metal {
     MPSX_FN explicit constexpr vec(const vec<U, N>& other) : s{} {                            \
       for (int i = 0; i < N; ++i) s[i] = T(other.s[i]);                                       \
     }                                                                                         \
-    MPSX_FN constexpr T& operator[](int i) { return s[i]; }                                   \
-    MPSX_FN constexpr const T& operator[](int i) const { return s[i]; }                       \
+    MPSX_FN constexpr T& operator[](int i) { return MPSX_ELEMENT(s, N, i); }                  \
+    MPSX_FN constexpr const T& operator[](int i) const { return MPSX_ELEMENT(s, N, i); }      \
   };
 MPSX_EXTENDED_VECTOR(8)
 MPSX_EXTENDED_VECTOR(16)

@@ -31,8 +31,8 @@ struct matrix {
     int k = 0;
     append(k, a), append(k, b), (append(k, more), ...);
   }
-  MPSX_FN constexpr column& operator[](int i) { return columns[i]; }
-  MPSX_FN constexpr const column& operator[](int i) const { return columns[i]; }
+  MPSX_FN constexpr column& operator[](int i) { return MPSX_ELEMENT(columns, C, i); }
+  MPSX_FN constexpr const column& operator[](int i) const { return MPSX_ELEMENT(columns, C, i); }
 
  private:
   template <class X>

@@ -104,8 +104,8 @@ struct mpsx_swizzle {
     MPSX_EACH(mpsx_vector<X>::size, s[k++] = T(mpsx_component(x, i)))                                      \
   }                                                                                                        \
   MPSX_FN constexpr T get(int i) const { return s[i]; }                                                    \
-  MPSX_FN constexpr T& operator[](int i) { return s[i]; }                                                  \
-  MPSX_FN constexpr const T& operator[](int i) const { return s[i]; }                                      \
+  MPSX_FN constexpr T& operator[](int i) { return MPSX_ELEMENT(s, N, i); }                                 \
+  MPSX_FN constexpr const T& operator[](int i) const { return MPSX_ELEMENT(s, N, i); }                     \
   template <int... I>                                                                                      \
   MPSX_FN constexpr vec<T, int(sizeof...(I))> operator[](mpsx_components<I...>) const {                    \
     return vec<T, int(sizeof...(I))>(s[I]...);                                                             \

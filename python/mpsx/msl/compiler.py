@@ -19,10 +19,12 @@ FLAGS = """-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -f
     -g0 -w""".split()
 # Turn every memory access and array index into a call (metal_stdlib/simt_checks.h), without a sanitizer runtime.
 # Disable vectorization, so that each call checks a single element, and loop strength reduction, which takes time.
+# An array is checked even if it is the last member of a struct, such as that of metal::array.
 # Debug information consists of the line table alone. -gdwarf-4 comes first, because it enables the rest.
 CHECKS = "-fsanitize=thread -gdwarf-4".split()
-CLANG_CHECKS = """-gline-directives-only -fsanitize=array-bounds -fno-vectorize -fno-slp-vectorize -mllvm -disable-lsr
-    -mllvm -tsan-instrument-func-entry-exit=0 -mllvm -tsan-instrument-read-before-write=1""".split()
+CLANG_CHECKS = """-gline-directives-only -fsanitize=array-bounds -fstrict-flex-arrays=3 -fno-vectorize
+    -fno-slp-vectorize -mllvm -disable-lsr -mllvm -tsan-instrument-func-entry-exit=0
+    -mllvm -tsan-instrument-read-before-write=1""".split()
 GCC_CHECKS = "-g1 -fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split()
 # Do not merge or duplicate calls from SIMT kernels into the engine (metal_stdlib/simt.h). Keep code in source order,
 # because the engine infers from it which lanes are behind.

@@ -92,6 +92,29 @@ kernel void thread_array(device float* out [[buffer(0)]], uint i [[thread_positi
   out[i] = digits[i];  // fault: thread_array
 }
 
+// The last member of a struct, and the library's own arrays. The index after the last element is out of bounds, too.
+struct Digits {
+  float of[10];
+};
+kernel void last_member(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  Digits digits;
+  for (uint k = 0; k < 10; ++k) digits.of[k] = float(k);
+  out[i] = digits.of[i];  // fault: last_member
+}
+kernel void array_element(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  array<float, 10> digits;
+  for (uint k = 0; k < 10; ++k) digits[k] = float(k);
+  out[i] = digits[min(i, 10u)];  // fault: array_element
+}
+kernel void component(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  const float3 v(1, 2, 3);
+  out[i] = v[min(i, 3u)];  // fault: component
+}
+kernel void column(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  const float2x3 m(1);
+  out[i] = m[min(i, 2u)].x;  // fault: column
+}
+
 constant float kTable[] = {1.0f, 2.0f, 4.0f, 8.0f};
 kernel void constant_array(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
   out[i] = kTable[i];  // fault: constant_array
