@@ -219,8 +219,7 @@ namespace mpp {
 namespace tensor_ops {
 template <convolution2d_descriptor Descriptor, class Scope, class... Arguments>
 class convolution2d {
-  static_assert(mpsx::scope_size<Scope>::simdgroups > 0 && !metal::is_same_v<Scope, metal::execution_simdgroup>,
-                "convolution2d: the scope must be execution_simdgroups<N>, the whole threadgroup");
+  static_assert(mpsx::scope_size<Scope>::simdgroups > 0, "convolution2d: the scope must be execution_simdgroups<N>");
   static_assert(Descriptor.groups == 1, "convolution2d: only one group is supported; slice the channels of each group");
   static_assert(mpsx::convolution_shape<Descriptor>::kRows > 0 && Descriptor.destination_dimensions.x > 0,
                 "convolution2d: the destination's dimensions must be positive");

@@ -134,10 +134,12 @@ template <class T, class I, size_t... E, class J, size_t N>
 tensor(T*, const extents<I, E...>&, const array<J, N>&) -> tensor<T, extents<I, E...>, tensor_inline>;
 
 // Execution scopes: sets of threads that execute an operation together.
-struct execution_thread {};
-struct execution_simdgroup {};
+template <int N>
+struct execution_threads {};
 template <int N>
 struct execution_simdgroups {};
+typedef execution_threads<1> execution_thread;
+typedef execution_simdgroups<1> execution_simdgroup;
 }  // namespace metal
 
 namespace mpsx {
@@ -163,10 +165,6 @@ struct scope_size;
 template <>
 struct scope_size<metal::execution_thread> {
   static constexpr int threads = 1, simdgroups = 0;
-};
-template <>
-struct scope_size<metal::execution_simdgroup> {
-  static constexpr int threads = kSimdThreads, simdgroups = 1;
 };
 template <int N>
 struct scope_size<metal::execution_simdgroups<N>> {

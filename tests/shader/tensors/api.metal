@@ -167,3 +167,18 @@ kernel void lanes(device T* a, device T* b, device float* out, device float* sum
     if (column == 0) sums[row + half_row * 8] = sum;
   }
 }
+
+// Each SIMD group of the threadgroup multiplies its own 16 x 32 tile.
+static_assert(is_same_v<execution_simdgroup, execution_simdgroups<1>>, "the same scope");
+static_assert(is_same_v<execution_thread, execution_threads<1>>, "the same scope");
+kernel void separately(device half* a [[buffer(0)]], device half* b [[buffer(1)]], device float* c [[buffer(2)]],
+                       uint simdgroup [[simdgroup_index_in_threadgroup]], uint rows [[simdgroups_per_threadgroup]]) {
+  const int row = simdgroup * 16, m = rows * 16;
+  constexpr auto what = matmul2d_descriptor(16, 32, static_cast<int>(dynamic_extent));
+  matmul2d<what, execution_simdgroups<1>> op;
+  auto A = tensor(a, dextents<int, 2>(40, m)).slice(0, row);
+  auto B = tensor(b, dextents<int, 2>(32, 40));
+  auto sum = op.get_destination_cooperative_tensor<decltype(A), decltype(B), float>();
+  op.run(A, B, sum);
+  sum.store(tensor(c, dextents<int, 2>(32, m)).slice(0, row));
+}

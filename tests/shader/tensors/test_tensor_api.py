@@ -94,3 +94,11 @@ def test_fragment_lanes():
         product = a.double() @ b.double()
         torch.testing.assert_close(out.cpu(), product.float(), rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(sums.cpu(), product.sum(1).float(), rtol=1e-4, atol=1e-4)
+
+
+def test_simdgroups_that_work_separately():
+    generator = torch.Generator().manual_seed(2)
+    a, b = (torch.randn(shape, generator=generator).half() for shape in ((80, 40), (40, 32)))
+    out = torch.zeros(80, 32).to("mpsx")
+    mpsx.compile_shader(SOURCE).separately(a.to("mpsx"), b.to("mpsx"), out, threads=160, group_size=160)
+    torch.testing.assert_close(out.cpu(), a.float() @ b.float(), rtol=1e-5, atol=1e-5)

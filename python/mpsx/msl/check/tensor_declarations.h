@@ -19,9 +19,10 @@ template <class I, size_t R> using dextents = typename mpsx_dynamic_extents<I, R
 struct tensor_handle {};
 struct tensor_offset {};
 struct tensor_inline {};
-struct execution_thread {};
-struct execution_simdgroup {};
+template <int N> struct execution_threads {};
 template <int N> struct execution_simdgroups {};
+typedef execution_threads<1> execution_thread;
+typedef execution_simdgroups<1> execution_simdgroup;
 
 struct int4b_format {};
 struct uint4b_format {};
