@@ -10,7 +10,8 @@ from .kernels import collect_kernels
 from .lowering import lower
 from .passes.tensors import uses_tensors
 from .preprocess import preprocess
-from .source import MslError, Source
+from .program_scope import read_source
+from .source import MslError
 
 KERNELS_PER_SHARD = 100
 UNROLL = re.compile(r"^[ \t]*#pragma unroll\b.*$", re.M)
@@ -22,7 +23,7 @@ def load(path, include_dirs, defines, preprocessor, root=None, overlays=False):
     text, files = preprocess(path, include_dirs, defines, preprocessor, overlays)
     if root:  # make the text the same in every checkout, so that checkouts can share a compiler cache
         text = text.replace(f'"{os.path.join(os.path.abspath(root), "")}', '"')
-    src = Source(text)
+    src = read_source(text)
     return src, collect_kernels(src), files
 
 

@@ -102,9 +102,9 @@ def _include_path(include_dirs: Sequence[str]) -> list[str]:
 
 def preprocessed(cache: Cache, shader: ShaderSource) -> Source:
     """Return the preprocessed Source of a shader."""
-    from ..msl.program_scope import source_of
+    from ..msl.program_scope import read_source
     from .compiler import Builder
 
     builder = Builder(cache, Target("baseline", "simt"), _include_path(shader.include_dirs), shader.name, shader.text)
     with builder.working_folder() as folder:
-        return source_of(builder.preprocess(shader.text, folder)[0])
+        return read_source(builder.preprocess(shader.text, folder)[0])

@@ -97,11 +97,11 @@ class Builder:
         from ..msl import check
         from ..msl.library import translate_library
         from ..msl.passes.tensors import uses_tensors
-        from ..msl.program_scope import source_of
+        from ..msl.program_scope import read_source
         from ..msl.source import MslError
 
         try:
-            src = source_of(text)
+            src = read_source(text)
             self.tensors = uses_tensors(text)
             self.shared = self.start_shared_files(folder, text)
             unit = check.unit_of(src) if self.strict else None

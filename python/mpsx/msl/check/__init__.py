@@ -5,7 +5,7 @@ milliseconds, and AddressSpaceCheck runs clang, which understands expressions, i
 
 from ..parser import parse
 from ..preprocess import preprocess
-from ..program_scope import source_of
+from ..program_scope import read_source
 from ..source import MslError
 from . import atomics, kernels, language, memory, parameters, tensors  # noqa: F401 - importing them registers the rules
 from .address_spaces import AddressSpaceCheck
@@ -43,7 +43,7 @@ def check(path, includes=(), defines=(), compiler=None, types=True):
     clang also checks address spaces, provided that `compiler` is clang or clang is installed."""
     try:
         text, _ = preprocess(path, includes, defines, compiler.preprocessor() if compiler else None)
-        src = source_of(text)
+        src = read_source(text)
     except MslError as e:
         return from_text(str(e)) or [Diagnostic(path, 1, 1, str(e))]
     unit = unit_of(src)
