@@ -47,9 +47,8 @@ cdef class Kernel:
     cdef bint checks_types  # warn about tensors whose dtypes do not match the parameters
     cdef int seen[MAX_BUFFERS]  # dtype last checked, for each argument
     cdef public uint32_t vector_size  # number of adjacent elements per thread; threads[0] is divided by it
-    # Whether the kernel's last buffer is a uint: the bitwise OR of the addresses of all tensors, which tells how they
-    # are aligned.
-    cdef public bint takes_alignment
+    cdef public bint takes_alignment  # whether the last buffer is a uint: the bitwise OR of all tensors' addresses
+    cdef dict resized  # this kernel for larger threadgroups, by their number of threads; None where impossible
     cdef str unusable  # why the kernel cannot be called yet
     cdef mpsx_shader_kernel_info info
 
@@ -85,11 +84,13 @@ cdef class Kernel:
     cdef Kernel with_threads(self, uint32_t count):
         """Return this kernel with few enough registers for threadgroups of `count` threads, or None."""
         cdef uint32_t threads = (count + 255) // 256 * 256
-        cdef Kernel kernel = Shader.kernel(self.shader, self.name, self.description, self.constants, threads)
-        if kernel is None or kernel.handle == NULL or kernel.info.max_threads < count:
-            return None
-        kernel.vector_size, kernel.takes_alignment = self.vector_size, self.takes_alignment
-        return kernel
+        cdef Kernel kernel = self.resized.get(threads)
+        if kernel is None and threads not in self.resized and not self.shader.addresses_differ:
+            kernel = Shader.kernel(self.shader, self.name, self.description, self.constants, threads)
+            if kernel is not None:
+                kernel.vector_size, kernel.takes_alignment = self.vector_size, self.takes_alignment
+            self.resized[threads] = kernel
+        return kernel if kernel is not None and kernel.info.max_threads >= count else None
 
     cdef int check_usable(self) except -1:
         if self.handle == NULL:
@@ -355,14 +356,13 @@ cdef class Shader:
 
     def kernel(self, str name, dict description=None, dict constants=None, uint32_t threads=0):
         """Return the kernel named `name`, or None. `description` is parsed from the source, and `constants` holds the
-        values of function constants as text. If `threads` is given, the kernel can run in threadgroups of that size
-        (src/driver/cuda/kernels.h)."""
+        values of function constants as text. `threads`: see src/driver/cuda/kernels.h."""
         cdef Kernel kernel = Kernel.__new__(Kernel)
         kernel.shader, kernel.name, kernel.description, kernel.constants = self, name, description, constants or {}
         key = name + "".join([f"|{constant}={value}" for constant, value in
                               sorted(kernel.constants.items(), key=lambda item: str(item[0]))])
-        key += f"|threads={threads}" if threads else ""
-        kernel.optional, kernel.vector_size, kernel.takes_alignment = range(MAX_BUFFERS), 1, False
+        key += f"|[threads]={threads}" if threads else ""
+        kernel.optional, kernel.vector_size, kernel.takes_alignment, kernel.resized = range(MAX_BUFFERS), 1, False, {}
         memset(kernel.seen, -1, sizeof(kernel.seen))
         if description is not None:
             kernel.optional = frozenset([b["index"] for b in description["buffers"] if b["optional"]])

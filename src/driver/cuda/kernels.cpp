@@ -42,14 +42,13 @@ size_t threadgroup_bytes(std::string_view module) {
   return bytes;
 }
 
-// Returns how many registers a thread may use so that a threadgroup can have as many threads as `key` says, or 0 for no
-// limit.
-unsigned register_limit(std::string_view key) {
-  constexpr unsigned kRegisters = 65536, kUnit = 8;  // of a threadgroup; a thread has a multiple of kUnit
+// Returns the register limit per thread for the threadgroup size in `key`, or 0 if there is none. A threadgroup has
+// 65536 registers, and each thread gets a multiple of 8.
+unsigned register_limit(std::string_view key, unsigned additional_threads) {
   const size_t at = key.rfind(kThreads);
   if (at == key.npos) return 0;
   const unsigned long threads = std::strtoul(std::string(key.substr(at + kThreads.size())).c_str(), nullptr, 10);
-  return kRegisters / unsigned(std::clamp(threads, 1ul, 1024ul)) / kUnit * kUnit;
+  return 65536 / (unsigned(std::clamp(threads, 1ul, 1024ul)) + additional_threads) / 8 * 8;
 }
 
 }  // namespace
@@ -81,7 +80,7 @@ std::unique_ptr<Kernels::Loaded> Kernels::load(std::string_view key, const PtxKe
   device_.bind();
   const Api& api = device_.api;
   auto loaded = std::make_unique<Loaded>(api);
-  const unsigned registers = register_limit(key);
+  const unsigned registers = register_limit(key, found.additional_threads);
   std::string cubin = cache_.find(found, registers);
   if (cubin.empty() || api.cuModuleLoadData(&loaded->module, cubin.data()) != CUDA_SUCCESS) {
     cubin = compile(found, registers);

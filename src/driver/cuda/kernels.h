@@ -1,6 +1,6 @@
 // Looks up kernels by key and compiles them on first use. A library contains kernels for certain values of function
-// constants, so the values in a key only identify the kernel. A key that ends with kThreads and a number is a kernel
-// whose threads use few enough registers for a threadgroup of that size.
+// constants, so the values in a key only identify the kernel. A key may end with kThreads and a number. The kernel is
+// then compiled with few enough registers for a threadgroup of that size.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace mpsx::driver::cuda {
 
-constexpr std::string_view kThreads = "|threads=";
+constexpr std::string_view kThreads = "|[threads]=";  // no function constant has such a name
 
 struct CudaKernel final : Kernel {
   CUfunction function = nullptr;
