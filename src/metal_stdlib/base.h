@@ -75,19 +75,13 @@
 #endif
 // Element i of an array of n, for functions that return a reference to it. -fsanitize=array-bounds does not report a
 // reference to the element after the last one, so these functions report it themselves.
-#ifdef __has_feature
-#define MPSX_IS_CHECKED __has_feature(thread_sanitizer)
-#else
-#define MPSX_IS_CHECKED 0
-#endif
-#if MPSX_IS_CHECKED
+#ifdef MPSX_CHECKED
 extern "C" void mpsx_index_fault(const char* function, long long index);
 #define MPSX_ELEMENT(a, n, i) \
   a[(unsigned long)(i) < (n) ? (i) : (mpsx_index_fault(__PRETTY_FUNCTION__, (long long)(i)), (i))]
 #else
 #define MPSX_ELEMENT(a, n, i) a[i]
 #endif
-#undef MPSX_IS_CHECKED
 // MPSX_ALLOW_RACES of metal/lib/types.h.
 #if defined(MPSX_SIMT) && !defined(MPSX_CUDA)
 #define MPSX_ALLOWED_RACES(p) mpsx_simt_allow_races(p)

@@ -9,6 +9,15 @@
 #define MPSX_SIMD_WIDTH 32         /* for SIMT kernels; in wide kernels, a SIMD group has one lane */
 #define MPSX_MAX_EXCHANGE_BYTES 64 /* maximum size of a value that lanes of a SIMD group exchange */
 
+/* Defined in code that is compiled with checks (simt_checks.h). */
+#if defined(__SANITIZE_THREAD__)
+#define MPSX_CHECKED
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MPSX_CHECKED
+#endif
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -3,13 +3,6 @@
 
 #include "kernel_abi.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define MPSX_CHECKED
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MPSX_CHECKED
-#endif
-#endif
 // Excludes the functions in this file from the instrumentation of checked libraries.
 #if defined(__clang__)
 #define MPSX_UNCHECKED disable_sanitizer_instrumentation
@@ -121,7 +114,6 @@ MPSX_CALL void mpsx_simt_device_fence() {}
 }
 #ifdef MPSX_CHECKED
 #include "simt_checks.h"
-#undef MPSX_CHECKED
 #endif
 #undef MPSX_CALL
 #undef MPSX_UNCHECKED

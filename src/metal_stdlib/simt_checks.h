@@ -123,14 +123,14 @@ MPSX_CHECK void __ubsan_handle_out_of_bounds(mpsx_ubsan_bounds* where, unsigned 
 
 // Reports an index from MPSX_ELEMENT (base.h). `function` is the operator: "T& metal::array<int, 4>::operator[](…)".
 MPSX_CHECK void mpsx_index_fault(const char* function, long long index) {
-  static char type[128];
-  unsigned long n = 0;
+  char type[128] = "'";
+  unsigned long n = 1;
   while (*function && *function != '&') ++function;
   for (const char* from = function + (*function == '&'); *from && n + 2 < sizeof type; ++from) {
-    if (from[0] == ':' && from[1] == ':' && from[2] == 'o' && from[3] == 'p') break;
+    if (from[0] == ':' && from[1] == ':' && from[2] == 'o' && from[10] == '[') break;
     type[n++] = *from;
   }
-  type[n] = 0;
+  type[n] = '\'';
   mpsx_simt->array_index(type, index, nullptr, 0, MPSX_CODE);
 }
 

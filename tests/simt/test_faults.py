@@ -122,9 +122,9 @@ HUNDRED = {
     "in_a_function": ("^out-of-bounds read of 4 bytes at byte 4\\d\\d of buffer 1", range(97, 100)),
     "thread_array": ("^out-of-bounds index \\d+ of an array of type 'float ?\\[10\\]'", range(10, 100)),
     "last_member": ("^out-of-bounds index \\d+ of an array of type 'float ?\\[10\\]'", range(10, 100)),
-    "array_element": ("^out-of-bounds index 10 of an array of type metal::array<float, 10>", range(10, 100)),
-    "component": ("^out-of-bounds index 3 of an array of type metal::vec<float, 3>", range(3, 100)),
-    "column": ("^out-of-bounds index 2 of an array of type metal::matrix<float, 2, 3>", range(2, 100)),
+    "array_element": ("^out-of-bounds index 10 of an array of type 'metal::array<float, 10>'", range(10, 100)),
+    "component": ("^out-of-bounds index 3 of an array of type 'metal::vec<float, 3>'", range(3, 100)),
+    "column": ("^out-of-bounds index 2 of an array of type 'metal::matrix<float, 2, 3>'", range(2, 100)),
     "constant_array": ("^out-of-bounds index \\d+ of an array of type '(const )?float ?\\[4\\]'", range(4, 100)),
 }
 

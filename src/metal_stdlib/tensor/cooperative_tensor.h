@@ -110,8 +110,8 @@ class cooperative_tensor {
     for (size_t d = 0; d < mpsx_rank; ++d) index[d] = index_type(coordinate(i, d));
     return index;
   }
-  MPSX_FN ElementType& operator[](int i) { return elements_[i]; }
-  MPSX_FN const ElementType& operator[](int i) const { return elements_[i]; }
+  MPSX_FN ElementType& operator[](int i) { return MPSX_ELEMENT(elements_, mpsx_layout::kCapacity, i); }
+  MPSX_FN const ElementType& operator[](int i) const { return MPSX_ELEMENT(elements_, mpsx_layout::kCapacity, i); }
   MPSX_FN ElementType get(int i) const { return elements_[i]; }
   MPSX_FN void set(int i, ElementType value) { elements_[i] = value; }
   MPSX_FN iterator begin() { return iterator(this, 0); }

@@ -23,7 +23,7 @@ class packed_pointer {
 
  private:
   metal::uchar* bytes_;
-  long index_;  // of the element that operator[](0) reads
+  long index_;  // index of the first element
 };
 
 // How tensors of element type T store their elements: the types of values, of pointers to elements, and of the pointer

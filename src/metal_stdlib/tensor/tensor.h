@@ -84,13 +84,13 @@ class tensor {
   template <class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
   MPSX_FN element_type& operator[](I... i) const {
     const long index[] = {long(i)...};
-    return data_[offset(index)];
+    return element(index);
   }
   template <class I>
   MPSX_FN element_type& operator[](const array<I, Extents::rank()>& i) const {
     long index[Extents::rank()];
     for (size_t d = 0; d < get_rank(); ++d) index[d] = long(i[d]);
-    return data_[offset(index)];
+    return element(index);
   }
 
   // Returns the part of the tensor that starts at `begin`. slice<E...> also sets its extents, which must be within
@@ -119,6 +119,10 @@ class tensor {
  private:
   static constexpr size_t kDynamicLength = size_t(numeric_limits<int>::max());
 
+  MPSX_FN element_type& element(const long* index) const {
+    static_assert(!mpsx_storage::is_packed, "elements of 4 bits can only be operands of matmul2d");
+    return data_[offset(index)];
+  }
   MPSX_FN long offset(const long* index) const {
     long sum = 0;
     for (size_t d = 0; d < get_rank(); ++d) sum += index[d] * long(stride_[d]);

@@ -32,6 +32,8 @@ kernel void views(device int* data, device int* out, uint i [[thread_position_in
   add(erased.get_extent(2)), add(erased.slice(0, 1, 0)[1, 0, 0]);
   part[0, 0, 0] = -1;
   add(data[2 + 6 + 24]);
+  auto columns = packed.slice<dynamic_length_v<int>, 2, 1>(1, 2, 2);
+  add(columns.get_extent(0)), add(columns.get_static_extent(1)), add(columns[4, 1, 0]);
 }
 
 // Writes to `counts` how many threads own each element, which must be 1. Copies a tensor with load, iterators, get, set

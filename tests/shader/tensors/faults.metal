@@ -49,5 +49,13 @@ kernel void layout(device float* in, device float* out, uint i [[thread_index_in
   x.load(tensor(in, sizes_2d(N, M)));
   for (ushort k = 0; k < x.get_capacity(); ++k) out[i * x.get_capacity() + k] = x[k];
 }
+kernel void past_capacity(device float* in, device float* out, constant int2& s, uint i [[thread_position_in_grid]]) {
+  constexpr auto what = matmul2d_descriptor(32, 32, 16);
+  matmul2d<what, execution_simdgroup> op;
+  typedef tensor<device half, sizes_2d, tensor_inline> operand;
+  auto x = op.get_destination_cooperative_tensor<operand, operand, float>();
+  x.load(tensor(in, sizes_2d(32, 32)));
+  out[i] = x[x.get_capacity() + s.x];  // fault: past_capacity
+}
 template [[host_name("open")]] kernel decltype(layout<32, 32>) layout<32, 32>;
 template [[host_name("fragment")]] kernel decltype(layout<16, 32>) layout<16, 32>;

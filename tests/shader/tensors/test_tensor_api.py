@@ -28,7 +28,7 @@ def test_views():
     out = torch.full((64,), 12345, dtype=torch.int32).to("mpsx")
     mpsx.compile_shader(SOURCE).views(data.to("mpsx"), out, threads=32, group_size=32)
     expected = [6, 1, 4, 6, 3, 24, 3, 71, 4, 4, 13, 6, 4, 10, 6, 20, 4, 1, 3, 6, 2, 24, 32, 3, 2, 1, 3, 48 + 18 + 3,
-                1, 48 + 18 + 2, -1]  # fmt: skip
+                1, 48 + 18 + 2, -1, 5, 2, 48 + 18 + 5]  # fmt: skip
     assert out.cpu()[: len(expected) + 1].tolist() == [*expected, 12345]
 
 

@@ -65,6 +65,14 @@ def run_kernels():
         line = line_of("window" if name.startswith("window") else "product")
         assert re.search(rf"out-of-bounds {wanted}.*, at program_source:{line},", message), (name, line, message)
     x, out = torch.arange(1024.0).to("mpsx"), torch.zeros(1024).to("mpsx")
+    lib.past_capacity(x, out, [-1, 0], arg_casts={2: "int32"}, threads=32, group_size=32)
+    try:
+        lib.past_capacity(x, out, [0, 0], arg_casts={2: "int32"}, threads=32, group_size=32)
+        message = "no fault"
+    except RuntimeError as error:
+        message = str(error)
+    expected = rf"out-of-bounds index 32 of .*cooperative_tensor.*, at program_source:{line_of('past_capacity')},"
+    assert re.search(expected, message), message
     lib.open(x, out, threads=32, group_size=32)
     print(out.cpu().tolist())
     lib.fragment(x, out, threads=32, group_size=32)
