@@ -128,7 +128,7 @@ MPSX_CHECK void mpsx_index_fault(const char* function, long long index) {
   while (*function && *function != '&') ++function;
   for (const char* from = function + (*function == '&'); *from && n + 2 < sizeof type; ++from) {
     if (from[0] == ':' && from[1] == ':' && from[2] == 'o' && from[10] == '[') break;
-    type[n++] = *from;
+    if (n > 1 || *from != ' ') type[n++] = *from;  // g++ prints a space after &
   }
   type[n] = '\'';
   mpsx_simt->array_index(type, index, nullptr, 0, MPSX_CODE);
