@@ -17,8 +17,8 @@ namespace mpsx::driver::cuda {
 class CubinCache {
  public:
   CubinCache(const Device&, bool line_info);
-  // Returns the cached machine code of a kernel, or an empty string if it is not cached. `registers` is the limit per
-  // thread with which the kernel was compiled, or 0.
+  // Returns the cached machine code of a kernel, or an empty string if it is not cached. `registers` limits the
+  // registers of a thread. 0 means no limit.
   std::string find(const PtxKernel&, unsigned registers) const;
   void store(const PtxKernel&, unsigned registers, std::string_view cubin) const;
 
