@@ -52,30 +52,37 @@ struct grid_layout {
   }
 };
 
-// 16x16 fragments in one SIMD group, side by side for 16x32 matrices and stacked for 32x16. The layout is that of
-// Apple's M5, and MLX's kernels rely on it (mlx/backend/metal/kernels/steel/gemm/nax.h). Lane l holds four adjacent
-// columns, starting at 4 * ((l / 4 & 2) + l % 2), of rows r and r + 8, where r = (l / 4 & 4) + l / 2 % 4.
-template <int ROWS, int COLUMNS>
+// 16x16 fragments in one SIMD group, as on Apple's M5. Lane l holds four adjacent columns, starting at 4 * ((l / 4 & 2)
+// + l % 2), of rows r and r + 8, where r = (l / 4 & 4) + l / 2 % 4. Fragments are in the order of rows, or of columns
+// if BY_COLUMN. docs/tensors.md says whose kernels rely on this. Up to four fragments side by side have been seen on an
+// M5. Tests permute the order of more by a seed.
+template <int ROWS, int COLUMNS, bool BY_COLUMN>
 struct fragment_layout {
   typedef metal::execution_simdgroup scope;
   static constexpr int kRows = ROWS, kColumns = COLUMNS, kThreads = MPSX_SIMD_WIDTH;
   static constexpr int kThreadRows = ROWS / 8, kThreadColumns = COLUMNS / 4, kCapacity = kThreadRows * kThreadColumns;
   static constexpr int kFamily = 1;
-  static_assert(ROWS == 16 || COLUMNS == 16, "fragments form one row or one column");
+  static constexpr int kDown = ROWS / 16, kAcross = COLUMNS / 16;  // numbers of fragments
 
-  static constexpr int row_slot(int i) { return i / 8 / (COLUMNS / 16) * 2 + i % 8 / 4; }
-  static constexpr int column_slot(int i) { return i / 8 % (COLUMNS / 16) * 4 + i % 4; }
+  static constexpr int row_slot(int i) { return (BY_COLUMN ? i / 8 % kDown : i / 8 / kAcross) * 2 + i % 8 / 4; }
+  static constexpr int column_slot(int i) { return (BY_COLUMN ? i / 8 / kDown : i / 8 % kAcross) * 4 + i % 4; }
   static constexpr int element(int row, int column) {
-    return (row / 2 * (COLUMNS / 16) + column / 4) * 8 + row % 2 * 4 + column % 4;
+    return (BY_COLUMN ? column / 4 * kDown + row / 2 : row / 2 * kAcross + column / 4) * 8 + row % 2 * 4 + column % 4;
   }
-  static MPSX_FN int slot_row(int lane, int slot) { return slot / 2 * 16 + slot % 2 * 8 + fragment_row(lane); }
+  static MPSX_FN int slot_row(int lane, int slot) {
+    return permuted(slot / 2, kDown, seed(kDown)) * 16 + slot % 2 * 8 + fragment_row(lane);
+  }
   static MPSX_FN int slot_column(int lane, int slot) {
-    return slot / 4 * 16 + fragment_column_group(lane) * 4 + slot % 4;
+    return permuted(slot / 4, kAcross, seed(kAcross)) * 16 + fragment_column_group(lane) * 4 + slot % 4;
   }
   static MPSX_FN int owner(int row, int column, int& i) {
-    i = element(row / 16 * 2 + row / 8 % 2, column / 16 * 4 + column % 4);
+    const int r = unpermuted(row / 16, kDown, seed(kDown)), c = unpermuted(column / 16, kAcross, seed(kAcross));
+    i = element(r * 2 + row / 8 % 2, c * 4 + column % 4);
     return fragment_lane(row % 8, column % 16 / 4);
   }
+
+ private:
+  static MPSX_FN unsigned seed(int fragments) { return fragments > 4 ? layout_seed() : 0; }
 };
 
 template <class L>

@@ -92,18 +92,34 @@ struct matmul_shape {
   static constexpr int kK = kStaticK ? D.k : 0;
   static constexpr int kLeftRows = D.transpose_left ? kK : D.m, kLeftColumns = D.transpose_left ? D.m : kK;
   static constexpr int kRightRows = D.transpose_right ? D.n : kK, kRightColumns = D.transpose_right ? kK : D.n;
-  // Whether the operands are fragments of a single SIMD group. Kernels rely on the layout of such fragments
-  // (fragment_layout).
-  template <class Scope>
-  static constexpr bool is_fragment =
-      scope_size<Scope>::simdgroups == 1 && kSimdThreads > 1 && D.m == 16 && D.n == 32 && D.k == 16;
 };
 
-// The layout of a matrix in the registers of a scope's threads. Each driver defines it differently.
-template <bool FRAGMENT, int ROWS, int COLUMNS, class Scope>
-struct matrix_layout;
+// Whether the threads of a scope hold a matrix as fragments (fragment_layout).
+template <int ROWS, int COLUMNS, class Scope>
+constexpr bool has_fragments = scope_size<Scope>::simdgroups == 1 && kSimdThreads > 1 && ROWS > 0 && ROWS % 16 == 0 &&
+                               COLUMNS > 0 && COLUMNS % 16 == 0;
+// The layout of other matrices. Each driver defines it differently.
+template <int ROWS, int COLUMNS, class Scope>
+struct default_layout;
+
+// The layout of a matrix in the registers of a scope's threads. TRANSPOSED is whether the operation transposes it. The
+// order of fragments is that of the rows of the matrix that the operation multiplies.
+template <int ROWS, int COLUMNS, class Scope, bool TRANSPOSED = false, bool = has_fragments<ROWS, COLUMNS, Scope>>
+struct matrix_layout : default_layout<ROWS, COLUMNS, Scope> {};
+template <int ROWS, int COLUMNS, class Scope, bool TRANSPOSED>
+struct matrix_layout<ROWS, COLUMNS, Scope, TRANSPOSED, true> {
+  typedef fragment_layout<ROWS, COLUMNS, TRANSPOSED && (ROWS > 16) && (COLUMNS > 16)> type;
+};
 template <matmul2d_descriptor D, class Scope>
-struct destination_layout : matrix_layout<matmul_shape<D>::template is_fragment<Scope>, D.m, D.n, Scope> {};
+struct destination_layout : matrix_layout<D.m, D.n, Scope> {};
+// The layouts of cooperative operands. An operand that is not transposed has the same layout as a destination with its
+// extents, because kernels copy one to the other element by element.
+template <matmul2d_descriptor D, class Scope>
+struct left_layout : matrix_layout<matmul_shape<D>::kLeftRows, matmul_shape<D>::kLeftColumns, Scope, D.transpose_left> {
+};
+template <matmul2d_descriptor D, class Scope>
+struct right_layout
+    : matrix_layout<matmul_shape<D>::kRightRows, matmul_shape<D>::kRightColumns, Scope, D.transpose_right> {};
 
 // Returns K, which it reads from the extents of the tensor operands.
 template <matmul2d_descriptor D, class A, class B>
@@ -135,7 +151,6 @@ namespace tensor_ops {
 template <matmul2d_descriptor Descriptor, class Scope, class... Arguments>
 class matmul2d {
   typedef mpsx::matmul_shape<Descriptor> shape;
-  static constexpr bool kFragment = shape::template is_fragment<Scope>;
   static_assert(Descriptor.m > 0 && Descriptor.n > 0, "matmul2d: m and n must be positive");
   static_assert(Descriptor.k >= 0 || Descriptor.k == static_cast<int>(metal::dynamic_extent),
                 "matmul2d: k must not be negative");
@@ -143,11 +158,9 @@ class matmul2d {
  public:
   static constexpr matmul2d_descriptor descriptor = Descriptor;
   typedef Scope scope;
-  typedef typename mpsx::matrix_layout<kFragment, Descriptor.m, Descriptor.n, Scope>::type mpsx_destination;
-  // A destination and an operand with equal extents must have the same layout, because kernels copy one to the other
-  // element by element.
-  typedef typename mpsx::matrix_layout<kFragment, shape::kLeftRows, shape::kLeftColumns, Scope>::type mpsx_left;
-  typedef typename mpsx::matrix_layout<kFragment, shape::kRightRows, shape::kRightColumns, Scope>::type mpsx_right;
+  typedef typename mpsx::destination_layout<Descriptor, Scope>::type mpsx_destination;
+  typedef typename mpsx::left_layout<Descriptor, Scope>::type mpsx_left;
+  typedef typename mpsx::right_layout<Descriptor, Scope>::type mpsx_right;
 
   template <class Left, class Right, class T, class C = int, class... A>
   using cooperative_tensor_destination_t = mpsx::cooperative<T, mpsx_destination, C>;

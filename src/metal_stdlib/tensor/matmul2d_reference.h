@@ -4,14 +4,11 @@
 #pragma once
 
 namespace mpsx {
-template <bool FRAGMENT, int ROWS, int COLUMNS, class Scope>
-struct matrix_layout {
+template <int ROWS, int COLUMNS, class Scope>
+struct default_layout {
   typedef grid_layout<ROWS, COLUMNS, Scope> type;
 };
-template <int ROWS, int COLUMNS, class Scope>
-struct matrix_layout<true, ROWS, COLUMNS, Scope> {
-  typedef fragment_layout<ROWS, COLUMNS> type;
-};
+
 // Reads an operand by row and column in memory. OPERAND is the operand's index in `peers`. Elements outside the extents
 // are 0.
 template <class Scope, class X, int OPERAND, bool = is_tensor_v<X>>

@@ -57,5 +57,6 @@ kernel void past_capacity(device float* in, device float* out, constant int2& s,
   x.load(tensor(in, sizes_2d(32, 32)));
   out[i] = x[x.get_capacity() + s.x];  // fault: past_capacity
 }
-template [[host_name("open")]] kernel decltype(layout<32, 32>) layout<32, 32>;
-template [[host_name("fragment")]] kernel decltype(layout<16, 32>) layout<16, 32>;
+template [[host_name("open")]] kernel decltype(layout<8, 128>) layout<8, 128>;
+template [[host_name("fragments")]] kernel decltype(layout<32, 64>) layout<32, 64>;
+template [[host_name("many_fragments")]] kernel decltype(layout<16, 96>) layout<16, 96>;

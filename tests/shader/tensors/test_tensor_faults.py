@@ -25,6 +25,7 @@ FAULTS = [  # (kernel, threads, absent thread, rows of the left operand, message
     ("window", 96, -1, 4, r"convolution2d::run: expected a threadgroup of 64 threads"),
     ("window", 64, -1, 4, None),
 ]  # fmt: skip
+LAYOUTS = {"open": 1024, "fragments": 2048, "many_fragments": 1536}  # kernel: elements
 
 
 def line_of(kernel):
@@ -33,7 +34,7 @@ def line_of(kernel):
 
 
 def run_kernels():
-    """Check the message of every fault, then print the results of the kernels `open` and `fragment`."""
+    """Check the message of every fault, then print the results of the kernels in LAYOUTS."""
     lib = mpsx.compile_shader(SOURCE)
     a, b, c = (torch.zeros(n).to(t).to("mpsx") for n, t in ((512, torch.half), (512, torch.half), (1024, torch.float)))
     for name, threads, absent, rows, wanted in FAULTS:
@@ -73,14 +74,14 @@ def run_kernels():
         message = str(error)
     expected = rf"out-of-bounds index 32 of .*cooperative_tensor.*, at program_source:{line_of('past_capacity')},"
     assert re.search(expected, message), message
-    lib.open(x, out, threads=32, group_size=32)
-    print(out.cpu().tolist())
-    lib.fragment(x, out, threads=32, group_size=32)
-    print(out.cpu()[:512].tolist())
+    for name, size in LAYOUTS.items():
+        x, out = torch.arange(float(size)).to("mpsx"), torch.zeros(size).to("mpsx")
+        getattr(lib, name)(x, out, threads=32, group_size=32)
+        print(out.cpu().tolist())
 
 
 def test_faults_and_layouts():
-    """The seed selects among layouts that Metal leaves unspecified. The 16 x 32 fragment layout does not depend on
+    """The seed selects among layouts that Metal leaves unspecified. Up to four fragments side by side do not depend on
     it."""
     results = []
     for seed in ("1", "2"):
@@ -89,9 +90,9 @@ def test_faults_and_layouts():
                              timeout=600)  # fmt: skip
         assert run.returncode == 0, run.stderr[-3000:]
         results.append(run.stdout.splitlines())
-    assert results[0][0] != results[1][0]
-    assert results[0][1] == results[1][1]
-    assert sorted(json.loads(results[0][0])) == list(range(1024))
+    for (name, size), *elements in zip(LAYOUTS.items(), *results, strict=True):
+        assert (elements[0] == elements[1]) == (name == "fragments"), name
+        assert sorted(json.loads(elements[0])) == list(range(size)), name
 
 
 if __name__ == "__main__":

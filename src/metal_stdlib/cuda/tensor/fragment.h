@@ -1,5 +1,4 @@
-// Implements the 16 x 32 x 16 matmul2d of a single SIMD group with mma.sync. Kernels rely on the fragment layout of its
-// operands (fragment_layout in tensor/layout.h).
+// Multiplies fragments of a single SIMD group (fragment_layout in tensor/layout.h) with mma.sync, in registers.
 //
 // A lane holds rows r(g) and r(g) + 8 of a 16x16 fragment and, in each row, columns 4q to 4q + 3. Here g = lane / 4, q
 // = lane % 4, and r(g) = 0, 1, 4, 5, 2, 3, 6, 7 for g = 0 to 7 (scope.h). mma.sync expects rows g and g + 8 and, in
@@ -63,30 +62,45 @@ MPSX_FN fragment16 transpose_rows(const fragment16& f) {
            metal::mpsx_transposed(r.word[3])}};
 }
 
-template <matmul2d_descriptor D, class T, class S>
-MPSX_FN void multiply_fragments(const T (&left)[8], const T (&right)[16], S (&sums)[16]) {
+// Adds the product of a fragment of A, as mma.sync expects it, and one of B to a fragment of the sums.
+template <class T>
+MPSX_FN void multiply_fragment(const unsigned (&a)[4], const fragment16& b, float* sums) {
   typedef metal::conditional_t<is_half_type<T>, f16_operands, bf16_operands> O;
-  fragment16 a = pack_fragment(left);
-  if constexpr (D.transpose_left) a = restore_rows(transpose_rows(a));
-  const unsigned rows[4] = {a.word[0], a.word[2], a.word[1], a.word[3]};
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const fragment16 f = pack_fragment(right + half * 8);
-    const fragment16 b = D.transpose_right ? exchange_rows(f) : transpose_rows(f);
+  for (int pair = 0; pair < 2; ++pair) {  // columns 4q + 2 * pair and 4q + 2 * pair + 1
+    float* const d = sums + pair * 2;
+    float block[4] = {d[0], d[1], d[4], d[5]};
+    const unsigned columns[2] = {b.word[pair * 2], b.word[pair * 2 + 1]};
+    mma(O(), block, a, columns);
+    d[0] = block[0], d[1] = block[1], d[4] = block[2], d[5] = block[3];
+  }
+}
+// Adds A B to the sums. Fragments are in the order of A's rows, of B's rows, and of the sums' rows.
+template <matmul2d_descriptor D, class T, int LEFT, int RIGHT, int SUMS>
+MPSX_FN void multiply_fragments(const T (&left)[LEFT], const T (&right)[RIGHT], float (&sums)[SUMS]) {
+  constexpr int M = D.m / 16, N = D.n / 16, K = D.k / 16;
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {  // columns 4q + 2 * pair and 4q + 2 * pair + 1
-      float* const d = sums + half * 8 + pair * 2;
-      float block[4] = {d[0], d[1], d[4], d[5]};
-      const unsigned columns[2] = {b.word[pair * 2], b.word[pair * 2 + 1]};
-      mma(O(), block, rows, columns);
-      d[0] = block[0], d[1] = block[1], d[4] = block[2], d[5] = block[3];
+  for (int k = 0; k < K; ++k) {
+    unsigned a[M][4];
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      fragment16 f = pack_fragment(left + (m * K + k) * 8);
+      if constexpr (D.transpose_left) f = restore_rows(transpose_rows(f));
+      a[m][0] = f.word[0], a[m][1] = f.word[2], a[m][2] = f.word[1], a[m][3] = f.word[3];
+    }
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const fragment16 f = pack_fragment(right + (k * N + n) * 8);
+      const fragment16 b = D.transpose_right ? exchange_rows(f) : transpose_rows(f);
+#pragma unroll
+      for (int m = 0; m < M; ++m) multiply_fragment<T>(a[m], b, sums + (m * N + n) * 8);
     }
   }
 }
 
 // Gets this lane's elements of an operand, either from a cooperative tensor or by loading them from a tensor in memory.
 template <class L, class X, class T>
-MPSX_FN void load_fragment(const X& source, int lane, T (&elements)[L::kCapacity]) {
+MPSX_FN void load_fragments(const X& source, int lane, T (&elements)[L::kCapacity]) {
   if constexpr (is_tensor_v<X>) {
     const tensor_reader<X> reader{source};
 #pragma unroll
@@ -96,5 +110,24 @@ MPSX_FN void load_fragment(const X& source, int lane, T (&elements)[L::kCapacity
 #pragma unroll
     for (int i = 0; i < L::kCapacity; ++i) elements[i] = source[i];
   }
+}
+
+// Whether multiply_fragments() multiplies the operands. If both are in memory, warp_multiply() reads them without
+// exchanging rows.
+template <matmul2d_descriptor D, class Scope, class A, class B>
+constexpr bool uses_fragments() {
+  typedef element_of_t<A> T;
+  return has_fragments<D.m, D.n, Scope> && matmul_shape<D>::kK > 0 && D.k % 16 == 0 &&
+         (is_cooperative_v<A> || is_cooperative_v<B>) && metal::is_same_v<T, element_of_t<B>> &&
+         (is_half_type<T> || is_bfloat_type<T>);
+}
+template <matmul2d_descriptor D, class Scope, class A, class B, int N>
+MPSX_FN void fragment_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
+  typedef typename left_layout<D, Scope>::type LA;
+  typedef typename right_layout<D, Scope>::type LB;
+  element_of_t<A> a[LA::kCapacity], b[LB::kCapacity];
+  load_fragments<LA>(left, thread, a);
+  load_fragments<LB>(right, thread, b);
+  multiply_fragments<D>(a, b, sums);
 }
 }  // namespace mpsx

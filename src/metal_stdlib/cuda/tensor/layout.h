@@ -1,4 +1,4 @@
-// The layout of matmul2d destinations, which matches the accumulators of mma.sync and wgmma.
+// The layouts of matmul2d's cooperative tensors, which match the accumulators of mma.sync and wgmma.
 #pragma once
 
 namespace mpsx {
@@ -42,20 +42,39 @@ constexpr int warp_rows(int rows, int warps) {
   return found;
 }
 
-template <bool FRAGMENT, int ROWS, int COLUMNS, class Scope>
-struct matrix_layout {
+template <int ROWS, int COLUMNS, class Scope>
+struct default_layout {
   static constexpr int kWarps = scope_size<Scope>::simdgroups, kWarpRows = warp_rows(ROWS, kWarps);
   typedef mma_layout<ROWS, COLUMNS, Scope, kWarpRows, kWarps / kWarpRows> type;
 };
 template <int ROWS, int COLUMNS>
-struct matrix_layout<false, ROWS, COLUMNS, metal::execution_thread> {
+struct default_layout<ROWS, COLUMNS, metal::execution_thread> {
   typedef grid_layout<ROWS, COLUMNS, metal::execution_thread> type;
 };
-template <int ROWS, int COLUMNS, class Scope>
-struct matrix_layout<true, ROWS, COLUMNS, Scope> {
-  typedef fragment_layout<ROWS, COLUMNS> type;
-};
 
-template <matmul2d_descriptor D, class Scope>
-struct accumulator_layout : matrix_layout<false, D.m, D.n, Scope> {};
+// The blocks of 16 rows and 8 columns that a warp accumulates. The order of a block's rows and columns is free, because
+// A's rows and B's columns can be loaded in any order.
+template <class L>
+struct accumulator_blocks {
+  static constexpr int kDown = L::kBlockRows, kAcross = L::kBlockColumns;
+  // Returns the index of the thread's element i in a block.
+  static constexpr int element(int down, int across, int i) { return (down * kAcross + across) * 4 + i; }
+  // Returns the column of B that a thread loads for a block.
+  static MPSX_FN int column(int thread, int across) {
+    return L::slot_column(thread, across * 2) - thread % 4 * 2 + thread % 32 / 4;
+  }
+};
+// Each fragment consists of two blocks. In a row, lane q holds columns 4q and 4q + 1 of the first block, and columns 4q
+// + 2 and 4q + 3 of the second.
+template <int ROWS, int COLUMNS, bool BY_COLUMN>
+struct accumulator_blocks<fragment_layout<ROWS, COLUMNS, BY_COLUMN>> {
+  static constexpr int kDown = ROWS / 16, kAcross = COLUMNS / 8;
+  static constexpr int element(int down, int across, int i) {
+    return fragment_layout<ROWS, COLUMNS, BY_COLUMN>::element(down * 2 + i / 2, across * 2 + i % 2);
+  }
+  static MPSX_FN int column(int thread, int across) {
+    const int n = thread % 32 / 4;
+    return across / 2 * 16 + n / 2 * 4 + across % 2 * 2 + n % 2;
+  }
+};
 }  // namespace mpsx

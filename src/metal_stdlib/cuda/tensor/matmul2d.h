@@ -104,13 +104,14 @@ MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::
     register_multiply<D, Scope>(left, right, thread, sums);
   else
 #endif
+      if constexpr (uses_fragments<D, Scope, A, B>())
+    fragment_multiply<D, Scope>(left, right, thread, sums);
+  else
     warp_multiply<D, Scope>(left, right, thread, sums);
 }
 
 template <matmul2d_descriptor D, class Scope, class A, class B, class C>
 MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*, int) {
-  typedef element_of_t<A> TA;
-  typedef element_of_t<B> TB;
   typedef typename destination_layout<D, Scope>::type L;
   if constexpr (metal::is_same_v<Scope, metal::execution_thread>) {
     multiply_in_thread<D>(left, right, destination);
@@ -118,40 +119,20 @@ MPSX_FN void multiply(const A& left, const B& right, C& destination, const char*
     staging_memory<Scope, 0>();  // tells the driver the number of threads
     const int thread = scope_thread<Scope>();
     typedef accumulator_of<A, B> S;
-    if constexpr (matmul_shape<D>::template is_fragment<Scope> && metal::is_same_v<TA, TB> &&
-                  (is_half_type<TA> || is_bfloat_type<TA>)) {
-      typedef matmul_shape<D> shape;
-      float sums[L::kCapacity];
-      TA a[8], b[16];
-      load_destination<D, L>(destination, thread, sums);
-      load_fragment<fragment_layout<shape::kLeftRows, shape::kLeftColumns>>(left, thread, a);
-      load_fragment<fragment_layout<shape::kRightRows, shape::kRightColumns>>(right, thread, b);
-      multiply_fragments<D>(a, b, sums);
-      store_destination<L>(destination, thread, sums);
-    } else if constexpr (metal::is_same_v<S, int> && !metal::is_same_v<element_of_t<C>, int>) {
+    if constexpr (metal::is_same_v<S, int> && !metal::is_same_v<element_of_t<C>, int>) {
       // Sum integers exactly, as ints, before adding the sums to the float destination.
-      typedef typename accumulator_layout<D, Scope>::type M;
-      int sums[M::kCapacity] = {};
-      accumulate<D, Scope, M>(left, right, thread, sums);
-      float added[L::kCapacity], old[L::kCapacity];
-      exchange_elements<Scope, M, L>(sums, added);
-      load_destination<D, L>(destination, thread, old);
+      int sums[L::kCapacity] = {};
+      accumulate<D, Scope, L>(left, right, thread, sums);
+      float total[L::kCapacity];
+      load_destination<D, L>(destination, thread, total);
 #pragma unroll
-      for (int i = 0; i < L::kCapacity; ++i) added[i] += old[i];
-      store_destination<L>(destination, thread, added);
-    } else if constexpr (metal::is_same_v<L, typename accumulator_layout<D, Scope>::type>) {
+      for (int i = 0; i < L::kCapacity; ++i) total[i] += float(sums[i]);
+      store_destination<L>(destination, thread, total);
+    } else {
       S sums[L::kCapacity];
       load_destination<D, L>(destination, thread, sums);
       accumulate<D, Scope, L>(left, right, thread, sums);
       store_destination<L>(destination, thread, sums);
-    } else {  // mma.sync needs a different layout than the destination
-      typedef typename accumulator_layout<D, Scope>::type M;
-      S old[L::kCapacity], sums[M::kCapacity];
-      load_destination<D, L>(destination, thread, old);
-      exchange_elements<Scope, L, M>(old, sums);
-      accumulate<D, Scope, M>(left, right, thread, sums);
-      exchange_elements<Scope, M, L>(sums, old);
-      store_destination<L>(destination, thread, old);
     }
   }
 }

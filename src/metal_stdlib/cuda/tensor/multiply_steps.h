@@ -7,8 +7,7 @@ namespace mpsx {
 // Calls f(thread, sums) with the elements of `destination`, which f adds to.
 template <matmul2d_descriptor D, class Scope, class C, class F>
 MPSX_FN void add_to_destination(C& destination, F f) {
-  typedef typename accumulator_layout<D, Scope>::type L;
-  static_assert(metal::is_same_v<L, typename destination_layout<D, Scope>::type>, "the sums need no exchange");
+  typedef typename destination_layout<D, Scope>::type L;
   const int thread = scope_thread<Scope>();
   float sums[L::kCapacity];
   load_destination<D, L>(destination, thread, sums);

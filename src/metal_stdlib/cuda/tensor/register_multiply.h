@@ -13,7 +13,7 @@ constexpr bool uses_register_warpgroups() {
                 (is_tensor_v<A> && !metal::is_same_v<A, staged_tile<T>>)) {
     return false;
   } else {
-    typedef typename accumulator_layout<D, Scope>::type L;
+    typedef typename destination_layout<D, Scope>::type L;
     return metal::is_same_v<T, element_of_t<B>> && (is_half_type<T> || is_bfloat_type<T>) && !D.transpose_left &&
            D.m == 16 * scope_size<Scope>::simdgroups && L::kWarpColumns == 1 && is_wgmma_width(D.n) && D.k % 16 == 0 &&
            (D.transpose_right || D.n % 64 == 0);

@@ -61,12 +61,13 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
   constexpr auto operands = operands_for<TA, TB>();
   typedef metal::remove_cv_t<decltype(operands)> O;
   constexpr int kElements = O::kElements, kStep = 8 * kElements;
-  const int lane = thread % 32, quad = lane % 4 * kElements;
+  typedef accumulator_blocks<L> blocks;
+  const int quad = thread % 4 * kElements;
 #pragma unroll 1
   for (int k = 0; k < depth; k += kStep) {
-    fragment_words<O, TA, 4> a[L::kBlockRows];
+    fragment_words<O, TA, 4> a[blocks::kDown];
 #pragma unroll
-    for (int m = 0; m < L::kBlockRows; ++m)
+    for (int m = 0; m < blocks::kDown; ++m)
 #pragma unroll
       for (int w = 0; w < 4; ++w)
 #pragma unroll
@@ -75,9 +76,9 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
           a[m].set(w, e, at >= depth ? TA(0) : D.transpose_left ? left.get(at, row) : left.get(row, at));
         }
 #pragma unroll
-    for (int n = 0; n < L::kBlockColumns; ++n) {
+    for (int n = 0; n < blocks::kAcross; ++n) {
       fragment_words<O, TB, 2> b;
-      const int column = L::slot_column(thread, n * 2) - thread % 4 * 2 + lane / 4;
+      const int column = blocks::column(thread, n);
 #pragma unroll
       for (int w = 0; w < 2; ++w)
 #pragma unroll
@@ -86,13 +87,13 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
           b.set(w, e, at >= depth ? TB(0) : D.transpose_right ? right.get(column, at) : right.get(at, column));
         }
 #pragma unroll
-      for (int m = 0; m < L::kBlockRows; ++m) {
+      for (int m = 0; m < blocks::kDown; ++m) {
         S block[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) block[i] = sums[(m * L::kBlockColumns + n) * 4 + i];
+        for (int i = 0; i < 4; ++i) block[i] = sums[blocks::element(m, n, i)];
         multiply_block<D.relaxed_precision>(O(), block, a[m], b);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[(m * L::kBlockColumns + n) * 4 + i] = block[i];
+        for (int i = 0; i < 4; ++i) sums[blocks::element(m, n, i)] = block[i];
       }
     }
   }
@@ -103,7 +104,7 @@ using accumulator_of = typename decltype(operands_for<element_of_t<A>, element_o
 
 template <matmul2d_descriptor D, class Scope, class A, class B, class S, int N>
 MPSX_FN void warp_multiply(const A& left, const B& right, int thread, S (&sums)[N]) {
-  typedef typename accumulator_layout<D, Scope>::type L;
+  typedef typename destination_layout<D, Scope>::type L;
   constexpr unsigned kBytes = operand_bytes<A>() + operand_bytes<B>();
   unsigned memory = 0;
   if constexpr (kBytes != 0) {

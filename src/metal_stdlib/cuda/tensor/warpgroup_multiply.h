@@ -5,7 +5,7 @@ namespace mpsx {
 // How an operation is divided among warpgroups and how it uses shared memory.
 template <matmul2d_descriptor D, class Scope>
 struct warpgroup_shape {
-  typedef typename accumulator_layout<D, Scope>::type layout;
+  typedef typename destination_layout<D, Scope>::type layout;
   static constexpr int kThreads = scope_size<Scope>::threads;
   static constexpr int kColumns = D.n / layout::kWarpColumns;  // columns per wgmma
   static constexpr int kSums = kColumns / 2;                   // accumulators per thread per wgmma
@@ -65,7 +65,7 @@ constexpr bool uses_warpgroups() {
     return false;
   } else {
     typedef typename A::value_type T;
-    typedef typename accumulator_layout<D, Scope>::type L;
+    typedef typename destination_layout<D, Scope>::type L;
     if constexpr (!metal::is_same_v<T, typename B::value_type> || !(is_half_type<T> || is_bfloat_type<T>)) return false;
     constexpr bool kRows = L::kWarpRows % 4 == 0 && D.m % (16 * L::kWarpRows) == 0;
     constexpr bool kColumns = D.n % L::kWarpColumns == 0 && is_wgmma_width(D.n / L::kWarpColumns) &&

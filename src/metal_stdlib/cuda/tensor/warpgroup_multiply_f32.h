@@ -295,7 +295,7 @@ constexpr bool uses_tf32_warpgroups() {
   if constexpr (!has_warpgroup_operands<Scope, A, B>()) {
     return false;
   } else {
-    typedef typename accumulator_layout<D, Scope>::type L;
+    typedef typename destination_layout<D, Scope>::type L;
     return is_float_type<typename A::value_type> && is_float_type<typename B::value_type> && L::kWarpColumns == 1 &&
            D.m == 16 * scope_size<Scope>::simdgroups && D.n <= 128 && is_wgmma_width(D.n) &&
            D.n * 8 % scope_size<Scope>::threads == 0 && has_whole_tiles<D>(tf32_memory<D>::kDepth) &&
@@ -307,7 +307,7 @@ constexpr bool uses_tf32_warpgroups() {
 template <matmul2d_descriptor D, class Scope, class A, class B, class Steps, int N>
 MPSX_FN void tf32_warpgroup_multiply(const A& left, const B& right, const Steps& steps, int thread, float (&sums)[N]) {
   typedef tf32_multiplier<D, Scope> M;
-  typedef typename accumulator_layout<D, Scope>::type L;
+  typedef typename destination_layout<D, Scope>::type L;
   const unsigned memory = staging_memory<Scope, M::kBytes>();
   typedef tile_walk<Steps, M::kDepth> Walk;
   const int tiles = Walk::tiles(steps);
