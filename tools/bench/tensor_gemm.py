@@ -5,10 +5,11 @@
     MPSX_DRIVER=cuda python tools/bench/tensor_gemm.py --only gpt2 --dtypes bf16 --seconds 60
     python tools/bench/tensor_gemm.py --check         # on any driver: only compare small products with float64
 
-For each shape, the fastest of a few tiles and numbers of splits of K is reported. With more than one split, the time
-includes the kernel that sums the splits. A time is that of one call among many in a CUDA graph, which both sides record
-(torch.classes.mpsx.Recording, torch.cuda.CUDAGraph), so the CPU does not slow the GPU down. The plain times are those
-of calls in a row from Python. All are medians of interleaved rounds. A speed above 1 means that mpsx is faster.
+For each shape, the fastest of a few tiles, numbers of splits of K, and orders of the tiles is reported. With more than
+one split, the time includes the kernel that sums the splits. A time is that of one call among many in a CUDA graph,
+which both sides record (torch.classes.mpsx.Recording, torch.cuda.CUDAGraph), so the CPU does not slow the GPU down. The
+plain times are those of calls in a row from Python. All are medians of interleaved rounds. A speed above 1 means that
+mpsx is faster.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ METAL = {"f16": "half", "bf16": "bfloat", "f32": "float"}
 # (rows, columns, SIMD groups)
 TILES_16 = [(128, 256, 8), (256, 192, 16), (192, 256, 12), (192, 192, 12), (128, 192, 8), (192, 96, 12), (128, 128, 8),
             (64, 256, 4), (64, 128, 4)]  # fmt: skip
-TILES = {"f16": TILES_16, "bf16": TILES_16, "f32": [(128, 128, 8)]}
+TILES = {"f16": TILES_16, "bf16": TILES_16, "f32": [(128, 128, 8), (128, 96, 8)]}
 CORES = 132  # multiprocessors of an H100: with fewer tiles, K is split
 ROUNDS, ROUND_SECONDS = 7, 0.004
 MAX_GRAPH = 200  # calls
@@ -78,7 +79,7 @@ class Library:
         for shape, d in products:
             instances[f"sum_{d}"] = f"split_k_reduce<{METAL[d]}>"
             flags = ", ".join("true" if letter == "T" else "false" for letter in shape.layout)
-            for tile, splits in candidates(shape, d):
+            for tile, splits, _ in candidates(shape, d):
                 result = "float" if splits > 1 else METAL[d]
                 sizes = ", ".join(map(str, tile))
                 instances[self.name(splits, d, tile, shape.layout)] = f"gemm<{METAL[d]}, {result}, {sizes}, {flags}>"
@@ -96,14 +97,14 @@ class Library:
         return "_".join(map(str, ("part" if splits > 1 else "whole", dtype, *tile, layout)))
 
     def call(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, shape: Shape, dtype: str,
-             tile: tuple[int, int, int], splits: int) -> Callable[[], None]:  # fmt: skip
+             tile: tuple[int, int, int], splits: int, group_rows: int = 8) -> Callable[[], None]:  # fmt: skip
         """Return a call that writes the product to c."""
         part = -(-shape.k // splits)
         rows, columns, simdgroups = tile
         tiles, threads = -(-shape.m // rows) * -(-shape.n // columns), 32 * simdgroups
         kernel = getattr(self.kernels, self.name(splits, dtype, tile, shape.layout))
         out = torch.empty(splits, *c.shape, device="mpsx") if splits > 1 else c
-        sizes = [shape.m, shape.n, shape.k, a.shape[1], b.shape[1], c.shape[1], part]
+        sizes = [shape.m, shape.n, shape.k, a.shape[1], b.shape[1], c.shape[1], part, group_rows]
         add, count = getattr(self.kernels, f"sum_{dtype}"), c.numel() // 4
 
         def run() -> None:
@@ -115,13 +116,15 @@ class Library:
         return run
 
 
-def candidates(shape: Shape, dtype: str) -> Iterator[tuple[tuple[int, int, int], int]]:
-    """Yield tiles and numbers of splits of K. Splitting pays only where there are fewer tiles than multiprocessors."""
+def candidates(shape: Shape, dtype: str) -> Iterator[tuple[tuple[int, int, int], int, int]]:
+    """Yield tiles, numbers of splits of K, and tile rows per group. Splits pay only where there are fewer tiles than
+    multiprocessors. Where all tiles run at once, single rows are faster for some shapes."""
     for tile in TILES[dtype]:
         tiles = -(-shape.m // tile[0]) * -(-shape.n // tile[1])
         most = max(1, CORES // tiles) if shape.n % 4 == 0 else 1
         for splits in sorted({1, most, -(-CORES // tiles), 2 * most} if most > 1 else {1}):
-            yield tile, splits
+            for group_rows in (8, 1) if tiles <= CORES else (8,):
+                yield tile, splits, group_rows
 
 
 class Operands:
@@ -212,7 +215,7 @@ def measure(lib: Library, operands: Operands, shape: Shape, dtype: str) -> dict[
     out = torch.empty(shape.m, shape.n, dtype=DTYPES[dtype], device=REFERENCE)
     calls = min(MAX_GRAPH, 1 + int(ROUND_SECONDS * 3e14 / (2 * shape.m * shape.n * shape.k)))
     choices = list(candidates(shape, dtype))
-    plain = [lib.call(*ours, c, shape, dtype, tile, splits) for tile, splits in choices]
+    plain = [lib.call(*ours, c, shape, dtype, *choice) for choice in choices]
     for call in plain:
         call()
     graphs = [recorded(call, calls) for call in plain]
@@ -223,12 +226,13 @@ def measure(lib: Library, operands: Operands, shape: Shape, dtype: str) -> dict[
 
     times = medians([cuda_graph(cublas, calls), graphs[best]], ROUNDS)
     times += medians([Timer(cublas, torch.cuda.synchronize), Timer(plain[best], torch.mpsx.synchronize)], ROUNDS)
-    tile, splits = choices[best]
+    tile, splits, group_rows = choices[best]
     us = dict(zip(("cublas_us", "mpsx_us", "cublas_plain_us", "mpsx_plain_us"), (round(1e6 * t, 1) for t in times),
                   strict=True))  # fmt: skip
     return {"group": shape.group, "dtype": dtype, "layout": shape.layout, "shape": f"{shape.m}x{shape.n}x{shape.k}",
             "calls_per_graph": calls, **us, "speed": round(times[0] / times[1], 3),
-            "tile": "x".join(map(str, tile)), "splits": splits, "error": f"{largest_error(c, stored, shape):.1e}",
+            "tile": "x".join(map(str, tile)), "splits": splits, "group_rows": group_rows,
+            "error": f"{largest_error(c, stored, shape):.1e}",
             "cublas_error": f"{largest_error(out, stored, shape):.1e}"}  # fmt: skip
 
 

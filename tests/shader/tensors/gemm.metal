@@ -6,7 +6,9 @@ using namespace metal;
 using namespace mpp::tensor_ops;
 
 struct Sizes {
-  int m, n, k, lda, ldb, ldc, k_part;  // c holds one partial result per split of K
+  int m, n, k, lda, ldb, ldc;
+  int k_part;      // c holds one partial result per split of K
+  int group_rows;  // tile rows per group
 };
 
 template <class T, class R, int M, int N, int GROUPS, bool TRANSPOSE_A, bool TRANSPOSE_B>
@@ -18,9 +20,9 @@ kernel void gemm(device T* a, device T* b, device R* c, constant Sizes& s,
   auto B = tensor(b, TRANSPOSE_B ? extents(end, s.n) : extents(s.n, end), array<int, 2>{1, s.ldb});
   auto C = tensor(c + long(group.z) * s.m * s.ldc, extents(s.n, s.m), array<int, 2>{1, s.ldc});
 
-  // Traverse the tiles in groups of eight tile rows, to keep the operands in the cache.
-  const int rows = (s.m + M - 1) / M, columns = (s.n + N - 1) / N, tile = group.x;
-  const int first = tile / (8 * columns) * 8, height = min(rows - first, 8), i = tile % (8 * columns);
+  // Traverse the tiles in groups of tile rows, to keep the operands in the cache.
+  const int rows = (s.m + M - 1) / M, columns = (s.n + N - 1) / N, tile = group.x, most = s.group_rows;
+  const int first = tile / (most * columns) * most, height = min(rows - first, most), i = tile % (most * columns);
   const int row = (first + i % height) * M, column = i / height * N;
 
   constexpr auto descriptor = matmul2d_descriptor(M, N, static_cast<int>(dynamic_extent), TRANSPOSE_A, TRANSPOSE_B);

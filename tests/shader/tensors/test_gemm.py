@@ -31,7 +31,7 @@ def padded(x, leading_dimension):
     return wide.to("mpsx")
 
 
-def check(lib, names, t, tile, transposed, shape, pads, splits=1):
+def check(lib, names, t, tile, transposed, shape, pads, splits=1, group_rows=8):
     """Compare one matmul with float64. `names` holds the matmul kernel and, for split K, the kernel that sums the
     splits."""
     (m, n, k), (transpose_a, transpose_b) = shape, transposed
@@ -44,7 +44,7 @@ def check(lib, names, t, tile, transposed, shape, pads, splits=1):
     c = torch.full((m, ldc), 7).to(DTYPES[t]).to("mpsx")
     parts = torch.full((splits, m, ldc), 7.0).to("mpsx") if names[1] else c
     tiles, threads = -(-m // tile[0]) * -(-n // tile[1]), 32 * tile[2]
-    getattr(lib, names[0])(padded(a, lda), padded(b, ldb), parts, [m, n, k, lda, ldb, ldc, part],
+    getattr(lib, names[0])(padded(a, lda), padded(b, ldb), parts, [m, n, k, lda, ldb, ldc, part, group_rows],
                            arg_casts={3: "int32"}, threads=(tiles * threads, 1, splits),
                            group_size=(threads, 1, 1))  # fmt: skip
     if names[1]:
@@ -104,7 +104,7 @@ def test_long_pipelines(t, tile, transposed):
 
 
 def test_many_tiles():
-    """Use more than eight tile rows. The kernel traverses them in groups of eight, and the last group is smaller."""
+    """Use more than one group of tile rows. The last group is smaller."""
     lib = mpsx.compile_shader(SOURCE + instance("k0", gemm("half", "half", (16, 32, 1), False, True)))
-    for m, n in ((16 * 19 - 5, 70), (16 * 8, 33), (16 * 9, 1)):
-        check(lib, ("k0", ""), "half", (16, 32, 1), (False, True), (m, n, 33), (1, 0, 3))
+    for m, n, group_rows in ((16 * 19 - 5, 70, 8), (16 * 8, 33, 8), (16 * 9, 1, 8), (16 * 5, 70, 1), (16 * 5, 40, 2)):
+        check(lib, ("k0", ""), "half", (16, 32, 1), (False, True), (m, n, 33), (1, 0, 3), group_rows=group_rows)
