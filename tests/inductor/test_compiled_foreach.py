@@ -109,6 +109,8 @@ DEFAULT = ("SGD", "AdamW")
 
 @pytest.mark.parametrize("name", [n if n in DEFAULT else pytest.param(n, marks=pytest.mark.sweep) for n in OPTIMIZERS])
 def test_compiled_optimizer_equals_eager(name: str) -> None:
+    if torch.__version__ < "2.13" and name not in ("SGD", "Adagrad"):
+        pytest.skip("before PyTorch 2.13, Dynamo replaces _foreach_lerp_ by three operators, which round differently")
     kind, options = OPTIMIZERS[name]
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(7, 5), nn.Linear(5, 3)).to("mpsx")

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch._decomp.decompositions import apply_loss_reduction, pw_cast_for_opmath
 from torch._inductor.decomposition import decompositions
+from torch._inductor.fx_passes import joint_graph
+from torch._inductor.pattern_matcher import Match
 from torch._ops import OpOverload
 from torch.nn import functional as F
 
@@ -40,9 +42,23 @@ def glu_backward(grad: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Round an intermediate result to a dtype, as eager mode does by storing it. Inductor removes these conversions
-    unless emulate_precision_casts is set."""
+    """Round an intermediate result to a dtype, as eager mode does by storing it."""
     return x.to(dtype).to(x.dtype)
+
+
+def keep_roundings() -> None:
+    """Make Inductor keep conversions to a narrower type and back on mpsx, as it does since PyTorch 2.13. Before, it
+    removed them, even if emulate_precision_casts was set."""
+    remove = joint_graph.pointless_convert
+
+    def handler(match: Match, arg: torch.fx.Node, dtype1: torch.dtype, dtype2: torch.dtype) -> None:
+        if dtype1.itemsize >= dtype2.itemsize or match.output_node().meta["val"].device.type != "mpsx":
+            remove(match, arg, dtype1, dtype2)
+
+    for entries in joint_graph.patterns.patterns.values():
+        for entry in entries:
+            if getattr(entry, "handler", None) is remove:
+                entry.handler = handler
 
 
 @pw_cast_for_opmath

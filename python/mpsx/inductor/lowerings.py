@@ -18,13 +18,14 @@ from torch._inductor import decomposition, lowering
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.ir import TensorBox
 from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.shape_propagation import ShapePropagationOpsHandler
 from torch._inductor.virtualized import V, ops
 from torch._ops import OpOverload
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Promotion
 from torch.utils._pytree import tree_leaves
 
 from . import foreach
-from .decompositions import DECOMPOSITIONS
+from .decompositions import DECOMPOSITIONS, keep_roundings
 from .lanes import runs_loops
 from .overrides import METAL_TYPES, dtype_of
 from .signatures import SIGNATURES, Call
@@ -170,10 +171,6 @@ def _add_operation() -> None:
     """Add the operation mpsx_row to Inductor's ops handlers."""
     DefaultHandler.mpsx_row = DefaultHandler._call_default("mpsx_row")
     DtypePropagationOpsHandler.mpsx_row = staticmethod(_result_dtype)
-    try:
-        from torch._inductor.shape_propagation import ShapePropagationOpsHandler
-    except ImportError:  # before torch 2.8
-        return
     ShapePropagationOpsHandler.mpsx_row = staticmethod(lambda *_: None)
 
 
@@ -293,6 +290,8 @@ def counts_padding_of_partial_windows(values: Any) -> bool:
 def install() -> None:
     """Wrap the lowerings and decompositions."""
     _add_operation()
+    if torch.__version__ < "2.13":
+        keep_roundings()
     for op, own in DECOMPOSITIONS.items():
         decomposition.decompositions[op] = decomposed(own, decomposition.decompositions[op])
     for op, signature in {**signatures(), **_undecomposable()}.items():
