@@ -123,7 +123,7 @@ def candidates(shape: Shape, dtype: str) -> Iterator[tuple[tuple[int, int, int],
         tiles = -(-shape.m // tile[0]) * -(-shape.n // tile[1])
         most = max(1, CORES // tiles) if shape.n % 4 == 0 else 1
         for splits in sorted({1, most, -(-CORES // tiles), 2 * most} if most > 1 else {1}):
-            for group_rows in (8, 1) if tiles <= CORES else (8,):
+            for group_rows in (8, 1) if tiles * splits <= CORES else (8,):
                 yield tile, splits, group_rows
 
 

@@ -204,7 +204,8 @@ __attribute__((noinline)) static
   for (int tap = 0; tap < (joins_taps<D> ? 1 : shape::kTaps); ++tap) {
     const window_reader<D, A> a{activation, offset, tap};
     const weights_reader<D, W> b{weights, tap};
-    accumulate_blocks<shape::kProduct, L>(a, b, thread, joins_taps<D> ? channels * shape::kTaps : channels, sums);
+    typedef typename destination_layout<shape::kProduct, Scope>::type matrix;  // L is derived from it
+    accumulate_blocks<shape::kProduct, matrix>(a, b, thread, joins_taps<D> ? channels * shape::kTaps : channels, sums);
   }
   visit_outputs<L>(destination, thread, [&](int i, auto& v) __attribute__((always_inline)) {
     if constexpr (kAddsLast)

@@ -29,7 +29,7 @@ struct grid_layout {
   static constexpr int kThreadRows = (ROWS + kGridRows - 1) / kGridRows;
   static constexpr int kThreadColumns = (COLUMNS + kGridColumns - 1) / kGridColumns;
   static constexpr int kCapacity = kThreadRows * kThreadColumns;
-  static constexpr int kFamily = 0;
+  static constexpr int kFamily = 0, kRowFamily = 0;
 
   // Slots number the rows (or columns) that a thread holds.
   static constexpr int row_slot(int i) { return i / kThreadColumns; }
@@ -53,30 +53,37 @@ struct grid_layout {
 };
 
 // 16x16 fragments in one SIMD group, as on Apple's M5. Lane l holds four adjacent columns, starting at 4 * ((l / 4 & 2)
-// + l % 2), of rows r and r + 8, where r = (l / 4 & 4) + l / 2 % 4. Fragments are in the order of rows, or of columns
-// if BY_COLUMN. docs/tensors.md says whose kernels rely on this. Up to four fragments side by side have been seen on an
-// M5. Tests permute the order of more by a seed.
-template <int ROWS, int COLUMNS, bool BY_COLUMN>
+// + l % 2), of rows r and r + 8, where r = (l / 4 & 4) + l / 2 % 4. The fragments are in row-major order, or in
+// column-major order if COLUMN_MAJOR. docs/tensors.md says whose kernels rely on this. If a side has more than four
+// fragments, a seed permutes them in tests, because nobody has published that layout.
+template <int ROWS, int COLUMNS, bool COLUMN_MAJOR>
 struct fragment_layout {
   typedef metal::execution_simdgroup scope;
   static constexpr int kRows = ROWS, kColumns = COLUMNS, kThreads = MPSX_SIMD_WIDTH;
   static constexpr int kThreadRows = ROWS / 8, kThreadColumns = COLUMNS / 4, kCapacity = kThreadRows * kThreadColumns;
-  static constexpr int kFamily = 1;
-  static constexpr int kDown = ROWS / 16, kAcross = COLUMNS / 16;  // numbers of fragments
+  static constexpr int kFamily = 1, kRowFamily = 1;
+  static constexpr int kFragmentRows = ROWS / 16, kFragmentColumns = COLUMNS / 16;
 
-  static constexpr int row_slot(int i) { return (BY_COLUMN ? i / 8 % kDown : i / 8 / kAcross) * 2 + i % 8 / 4; }
-  static constexpr int column_slot(int i) { return (BY_COLUMN ? i / 8 / kDown : i / 8 % kAcross) * 4 + i % 4; }
+  static constexpr int row_slot(int i) {
+    return (COLUMN_MAJOR ? i / 8 % kFragmentRows : i / 8 / kFragmentColumns) * 2 + i % 8 / 4;
+  }
+  static constexpr int column_slot(int i) {
+    return (COLUMN_MAJOR ? i / 8 / kFragmentRows : i / 8 % kFragmentColumns) * 4 + i % 4;
+  }
   static constexpr int element(int row, int column) {
-    return (BY_COLUMN ? column / 4 * kDown + row / 2 : row / 2 * kAcross + column / 4) * 8 + row % 2 * 4 + column % 4;
+    const int r = row / 2, c = column / 4, fragment = COLUMN_MAJOR ? c * kFragmentRows + r : r * kFragmentColumns + c;
+    return fragment * 8 + row % 2 * 4 + column % 4;
   }
   static MPSX_FN int slot_row(int lane, int slot) {
-    return permuted(slot / 2, kDown, seed(kDown)) * 16 + slot % 2 * 8 + fragment_row(lane);
+    return permuted(slot / 2, kFragmentRows, seed(kFragmentRows)) * 16 + slot % 2 * 8 + fragment_row(lane);
   }
   static MPSX_FN int slot_column(int lane, int slot) {
-    return permuted(slot / 4, kAcross, seed(kAcross)) * 16 + fragment_column_group(lane) * 4 + slot % 4;
+    const int fragment = permuted(slot / 4, kFragmentColumns, seed(kFragmentColumns));
+    return fragment * 16 + fragment_column_group(lane) * 4 + slot % 4;
   }
   static MPSX_FN int owner(int row, int column, int& i) {
-    const int r = unpermuted(row / 16, kDown, seed(kDown)), c = unpermuted(column / 16, kAcross, seed(kAcross));
+    const int r = unpermuted(row / 16, kFragmentRows, seed(kFragmentRows));
+    const int c = unpermuted(column / 16, kFragmentColumns, seed(kFragmentColumns));
     i = element(r * 2 + row / 8 % 2, c * 4 + column % 4);
     return fragment_lane(row % 8, column % 16 / 4);
   }
@@ -107,12 +114,14 @@ struct reduced_layout {
   }
 };
 
-// Returns whether a slot refers to the same row (or column) in A and B, on every thread. Layouts with different kFamily
-// number their slots differently.
+// Returns whether a slot refers to the same row (or column) in A and B, on every thread. Layouts with different
+// kRowFamily distribute rows differently. With different kFamily, they distribute columns differently.
 template <class A, class B, bool OF_ROWS>
 constexpr bool same_slots() {
-  if constexpr (A::kThreads != B::kThreads || A::kFamily != B::kFamily) return false;
-  if constexpr (OF_ROWS) return A::kRows == B::kRows && A::kThreadRows == B::kThreadRows;
-  return A::kColumns == B::kColumns && A::kThreadColumns == B::kThreadColumns && A::kRows == B::kRows;
+  if constexpr (A::kThreads != B::kThreads) return false;
+  if constexpr (OF_ROWS)
+    return A::kRowFamily == B::kRowFamily && A::kRows == B::kRows && A::kThreadRows == B::kThreadRows;
+  return A::kFamily == B::kFamily && A::kColumns == B::kColumns && A::kThreadColumns == B::kThreadColumns &&
+         A::kRows == B::kRows;
 }
 }  // namespace mpsx

@@ -102,8 +102,8 @@ constexpr bool has_fragments = scope_size<Scope>::simdgroups == 1 && kSimdThread
 template <int ROWS, int COLUMNS, class Scope>
 struct default_layout;
 
-// The layout of a matrix in the registers of a scope's threads. TRANSPOSED is whether the operation transposes it. The
-// order of fragments is that of the rows of the matrix that the operation multiplies.
+// The layout of a matrix in the registers of a scope's threads. If the operation transposes it (TRANSPOSED), its
+// fragments are in row-major order of the transposed matrix.
 template <int ROWS, int COLUMNS, class Scope, bool TRANSPOSED = false, bool = has_fragments<ROWS, COLUMNS, Scope>>
 struct matrix_layout : default_layout<ROWS, COLUMNS, Scope> {};
 template <int ROWS, int COLUMNS, class Scope, bool TRANSPOSED>

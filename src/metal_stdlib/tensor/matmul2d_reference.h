@@ -102,7 +102,7 @@ __attribute__((noinline)) static void multiply(const A& left, const B& right, C&
   }
 }
 
-// Copies `source` to `destination`, which has a different layout.
+// Copies `source` to `destination`, whose layout may differ.
 template <class Scope, class S, class D>
 __attribute__((noinline)) static void convert_layout(const S& source, D& destination, const char* file, int line) {
   typedef typename S::mpsx_layout A;

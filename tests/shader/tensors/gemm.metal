@@ -21,8 +21,9 @@ kernel void gemm(device T* a, device T* b, device R* c, constant Sizes& s,
   auto C = tensor(c + long(group.z) * s.m * s.ldc, extents(s.n, s.m), array<int, 2>{1, s.ldc});
 
   // Traverse the tiles in groups of tile rows, to keep the operands in the cache.
-  const int rows = (s.m + M - 1) / M, columns = (s.n + N - 1) / N, tile = group.x, most = s.group_rows;
-  const int first = tile / (most * columns) * most, height = min(rows - first, most), i = tile % (most * columns);
+  const int rows = (s.m + M - 1) / M, columns = (s.n + N - 1) / N, tile = group.x;
+  const int in_group = s.group_rows * columns, first = tile / in_group * s.group_rows, i = tile % in_group;
+  const int height = min(rows - first, s.group_rows);
   const int row = (first + i % height) * M, column = i / height * N;
 
   constexpr auto descriptor = matmul2d_descriptor(M, N, static_cast<int>(dynamic_extent), TRANSPOSE_A, TRANSPOSE_B);

@@ -119,7 +119,8 @@ def test_windows():
         check(lib, i, kernel, kernel.channels if kernel.channels > 0 else 7, 19, 15, 40, padding)
 
 
-TILES = [((64, 8, 8, 1), 4), ((32, 16, 2, 2), 2), ((16, 5, 3, 1), 1), ((40, 7, 1, 3), 3), ((128, 4, 4, 1), 8)]
+TILES = [((64, 8, 8, 1), 4), ((32, 16, 2, 2), 2), ((16, 5, 3, 1), 1), ((32, 8, 2, 1), 1), ((40, 7, 1, 3), 3),
+         ((128, 4, 4, 1), 8)]  # fmt: skip
 
 
 def test_tiles_and_batches():

@@ -84,40 +84,27 @@ MPSX_FN void round_pair(float a, float b, D& x, D& y) {
   y = metal::as_type<D>(metal::ushort(words >> 16));
 }
 
-// Converts a matrix to a different layout, through threadgroup memory if elements move between threads.
-template <class Scope, class A, class B, class S, class D>
-MPSX_FN void exchange_elements(const S* source, D* destination) {
-  static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,
-                "matmul2d: a cooperative operand needs the extents of its source");
-  constexpr bool kRounds = metal::is_same_v<S, float> && (is_half_type<D> || is_bfloat_type<D>);
-  if constexpr (metal::is_same_v<A, B> && kRounds && A::kCapacity % 2 == 0) {
-#pragma unroll
-    for (int i = 0; i < A::kCapacity; i += 2) round_pair(source[i], source[i + 1], destination[i], destination[i + 1]);
-  } else if constexpr (metal::is_same_v<A, B> || (same_slots<A, B, true>() && same_slots<A, B, false>())) {
-#pragma unroll
-    for (int i = 0; i < A::kCapacity; ++i) destination[B::element(A::row_slot(i), A::column_slot(i))] = D(source[i]);
-  } else {
-    constexpr unsigned kBytes = unsigned(A::kRows * A::kColumns * int(sizeof(D)) + 15) / 16 * 16;
-    const int thread = scope_thread<Scope>();
-    D* const matrix = (D*)(MPSX_SHARED D*)(unsigned long)staging_memory<Scope, kBytes>();
-    scope_barrier<Scope>();
-#pragma unroll
-    for (int i = 0; i < A::kCapacity; ++i) {
-      const int row = element_row<A>(thread, i), column = element_column<A>(thread, i);
-      if (row < A::kRows && column < A::kColumns) matrix[row * A::kColumns + column] = D(source[i]);
-    }
-    scope_barrier<Scope>();
-#pragma unroll
-    for (int i = 0; i < B::kCapacity; ++i) {
-      const int row = element_row<B>(thread, i), column = element_column<B>(thread, i);
-      if (row < B::kRows && column < B::kColumns) destination[i] = matrix[row * B::kColumns + column];
-    }
-    scope_barrier<Scope>();
-  }
-}
+// Copies `source` to `destination`. Both have the same extents, so each thread holds the same elements of both. Only
+// the order of fragments may differ. In any order, elements with even indices are followed by the next one in their
+// row.
 template <class Scope, class S, class D>
 MPSX_FN void convert_layout(const S& source, D& destination, const char*, int) {
-  exchange_elements<Scope, typename S::mpsx_layout, typename D::mpsx_layout>(source.mpsx_elements(),
-                                                                             destination.mpsx_elements());
+  typedef typename S::mpsx_layout A;
+  typedef typename D::mpsx_layout B;
+  typedef typename D::element_type T;
+  static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,
+                "matmul2d: a cooperative operand needs the extents of its source");
+  static_assert(same_slots<A, B, true>() && same_slots<A, B, false>(),
+                "matmul2d: a cooperative operand needs the scope of its source");
+  constexpr bool kRounds = metal::is_same_v<typename S::element_type, float> && (is_half_type<T> || is_bfloat_type<T>);
+  constexpr int kStep = kRounds && A::kCapacity % 2 == 0 ? 2 : 1;
+#pragma unroll
+  for (int i = 0; i < A::kCapacity; i += kStep) {
+    const int k = B::element(A::row_slot(i), A::column_slot(i));
+    if constexpr (kStep == 2)
+      round_pair(source[i], source[i + 1], destination[k], destination[k + 1]);
+    else
+      destination[k] = T(source[i]);
+  }
 }
 }  // namespace mpsx

@@ -75,10 +75,11 @@ MPSX_FN void multiply_fragment(const unsigned (&a)[4], const fragment16& b, floa
     d[0] = block[0], d[1] = block[1], d[4] = block[2], d[5] = block[3];
   }
 }
-// Adds A B to the sums. Fragments are in the order of A's rows, of B's rows, and of the sums' rows.
-template <matmul2d_descriptor D, class T, int LEFT, int RIGHT, int SUMS>
-MPSX_FN void multiply_fragments(const T (&left)[LEFT], const T (&right)[RIGHT], float (&sums)[SUMS]) {
-  constexpr int M = D.m / 16, N = D.n / 16, K = D.k / 16;
+// Adds A B to the sums. `left`, `right`, and `sums` are a lane's elements. The fragments of A, B, and the sums are each
+// in row-major order.
+template <matmul2d_descriptor D, class T>
+MPSX_FN void multiply_fragments(const T* left, const T* right, float* sums) {
+  constexpr int M = D.m / 16, N = D.n / 16, K = D.k / 16;  // numbers of fragments
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     unsigned a[M][4];
@@ -98,36 +99,11 @@ MPSX_FN void multiply_fragments(const T (&left)[LEFT], const T (&right)[RIGHT], 
   }
 }
 
-// Gets this lane's elements of an operand, either from a cooperative tensor or by loading them from a tensor in memory.
-template <class L, class X, class T>
-MPSX_FN void load_fragments(const X& source, int lane, T (&elements)[L::kCapacity]) {
-  if constexpr (is_tensor_v<X>) {
-    const tensor_reader<X> reader{source};
-#pragma unroll
-    for (int i = 0; i < L::kCapacity; ++i)
-      elements[i] = reader.get(element_row<L>(lane, i), element_column<L>(lane, i));
-  } else {
-#pragma unroll
-    for (int i = 0; i < L::kCapacity; ++i) elements[i] = source[i];
-  }
-}
-
-// Whether multiply_fragments() multiplies the operands. If both are in memory, warp_multiply() reads them without
-// exchanging rows.
+// Whether multiply_fragments() multiplies the operands. If one is in memory, warp_multiply() does.
 template <matmul2d_descriptor D, class Scope, class A, class B>
 constexpr bool uses_fragments() {
   typedef element_of_t<A> T;
-  return has_fragments<D.m, D.n, Scope> && matmul_shape<D>::kK > 0 && D.k % 16 == 0 &&
-         (is_cooperative_v<A> || is_cooperative_v<B>) && metal::is_same_v<T, element_of_t<B>> &&
-         (is_half_type<T> || is_bfloat_type<T>);
-}
-template <matmul2d_descriptor D, class Scope, class A, class B, int N>
-MPSX_FN void fragment_multiply(const A& left, const B& right, int thread, float (&sums)[N]) {
-  typedef typename left_layout<D, Scope>::type LA;
-  typedef typename right_layout<D, Scope>::type LB;
-  element_of_t<A> a[LA::kCapacity], b[LB::kCapacity];
-  load_fragments<LA>(left, thread, a);
-  load_fragments<LB>(right, thread, b);
-  multiply_fragments<D>(a, b, sums);
+  return has_fragments<D.m, D.n, Scope> && D.k % 16 == 0 && is_cooperative_v<A> && is_cooperative_v<B> &&
+         metal::is_same_v<T, element_of_t<B>> && (is_half_type<T> || is_bfloat_type<T>);
 }
 }  // namespace mpsx

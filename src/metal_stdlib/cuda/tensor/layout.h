@@ -1,11 +1,13 @@
-// The layouts of matmul2d's cooperative tensors, which match the accumulators of mma.sync and wgmma.
+// Layouts that match the accumulators of mma.sync and wgmma, for cooperative tensors without fragments, and the blocks
+// of mma.sync in every layout.
 #pragma once
 
 namespace mpsx {
 // The warps form a grid of WARP_ROWS x WARP_COLUMNS. Each warp accumulates blocks of 16 rows and 8 columns. Its blocks
 // are 16 * WARP_ROWS rows apart but adjacent in the direction of columns. In each block, a lane holds two adjacent
-// columns of rows lane / 4 and lane / 4 + 8. If WARP_ROWS is a multiple of 4, the blocks of four warps form the
-// accumulator of one wgmma instruction.
+// columns of two rows. These are lane / 4 and lane / 4 + 8 if there are several warps. If WARP_ROWS is a multiple of 4,
+// the blocks of four warps form the accumulator of one wgmma instruction. A single warp has the rows of fragments, so
+// that map_iterator works between both.
 template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
 struct mma_layout {
   typedef Scope scope;
@@ -15,7 +17,7 @@ struct mma_layout {
   static constexpr int kBlockColumns = (COLUMNS + 8 * WARP_COLUMNS - 1) / (8 * WARP_COLUMNS);
   static constexpr int kThreadRows = kBlockRows * 2, kThreadColumns = kBlockColumns * 2;
   static constexpr int kCapacity = kThreadRows * kThreadColumns;
-  static constexpr int kFamily = 2;
+  static constexpr int kFamily = 2, kRowFamily = kThreads == 32 ? 1 : 2;
 
   static constexpr int row_slot(int i) { return i / 4 / kBlockColumns * 2 + i / 2 % 2; }
   static constexpr int column_slot(int i) { return i / 4 % kBlockColumns * 2 + i % 2; }
@@ -26,7 +28,8 @@ struct mma_layout {
   // LLVM does not know the number of threads, so tell it when there is one column. Otherwise, it keeps bounds checks.
   static MPSX_FN int warp_column(int thread) { return WARP_COLUMNS == 1 ? 0 : thread / 32 / WARP_ROWS; }
   static MPSX_FN int slot_row(int thread, int slot) {
-    return (slot / 2 * WARP_ROWS + warp_row(thread)) * 16 + slot % 2 * 8 + thread % 32 / 4;
+    const int row = kThreads == 32 ? fragment_row(thread) : thread % 32 / 4;
+    return (slot / 2 * WARP_ROWS + warp_row(thread)) * 16 + slot % 2 * 8 + row;
   }
   static MPSX_FN int slot_column(int thread, int slot) {
     return (warp_column(thread) * kBlockColumns + slot / 2) * 8 + thread % 4 * 2 + slot % 2;
@@ -56,25 +59,25 @@ struct default_layout<ROWS, COLUMNS, metal::execution_thread> {
 // A's rows and B's columns can be loaded in any order.
 template <class L>
 struct accumulator_blocks {
-  static constexpr int kDown = L::kBlockRows, kAcross = L::kBlockColumns;
-  // Returns the index of the thread's element i in a block.
-  static constexpr int element(int down, int across, int i) { return (down * kAcross + across) * 4 + i; }
-  // Returns the column of B that a thread loads for a block.
-  static MPSX_FN int column(int thread, int across) {
-    return L::slot_column(thread, across * 2) - thread % 4 * 2 + thread % 32 / 4;
+  static constexpr int kRows = L::kBlockRows, kColumns = L::kBlockColumns;
+  // Returns the index of the thread's element i in block (m, n).
+  static constexpr int element(int m, int n, int i) { return (m * kColumns + n) * 4 + i; }
+  // Returns the column of B that a thread loads for the blocks in column n.
+  static MPSX_FN int column(int thread, int n) {
+    return L::slot_column(thread, n * 2) - thread % 4 * 2 + thread % 32 / 4;
   }
 };
 // Each fragment consists of two blocks. In a row, lane q holds columns 4q and 4q + 1 of the first block, and columns 4q
 // + 2 and 4q + 3 of the second.
-template <int ROWS, int COLUMNS, bool BY_COLUMN>
-struct accumulator_blocks<fragment_layout<ROWS, COLUMNS, BY_COLUMN>> {
-  static constexpr int kDown = ROWS / 16, kAcross = COLUMNS / 8;
-  static constexpr int element(int down, int across, int i) {
-    return fragment_layout<ROWS, COLUMNS, BY_COLUMN>::element(down * 2 + i / 2, across * 2 + i % 2);
+template <int ROWS, int COLUMNS, bool COLUMN_MAJOR>
+struct accumulator_blocks<fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>> {
+  static constexpr int kRows = ROWS / 16, kColumns = COLUMNS / 8;
+  static constexpr int element(int m, int n, int i) {
+    return fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>::element(m * 2 + i / 2, n * 2 + i % 2);
   }
-  static MPSX_FN int column(int thread, int across) {
-    const int n = thread % 32 / 4;
-    return across / 2 * 16 + n / 2 * 4 + across % 2 * 2 + n % 2;
+  static MPSX_FN int column(int thread, int n) {
+    const int g = thread % 32 / 4;
+    return n / 2 * 16 + g / 2 * 4 + n % 2 * 2 + g % 2;
   }
 };
 }  // namespace mpsx

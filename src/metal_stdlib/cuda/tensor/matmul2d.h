@@ -105,7 +105,7 @@ MPSX_FN void accumulate(const A& left, const B& right, int thread, S (&sums)[L::
   else
 #endif
       if constexpr (uses_fragments<D, Scope, A, B>())
-    fragment_multiply<D, Scope>(left, right, thread, sums);
+    multiply_fragments<D>(left.mpsx_elements(), right.mpsx_elements(), sums);
   else
     warp_multiply<D, Scope>(left, right, thread, sums);
 }

@@ -26,6 +26,24 @@ MPSX_FN void transpose_quad(unsigned (&w)[4], int q) {
     w[2] = x, w[3] = y;
 }
 
+// The rows of a tensor, for store_rows().
+template <class X>
+struct tensor_rows {
+  const X& target;
+  MPSX_FN int columns() const { return int(target.get_extent(0)); }
+  MPSX_FN long stride() const { return target.get_stride(0); }
+  MPSX_FN bool aligned() const {
+    return ((unsigned long)target.mpsx_data() | (unsigned long)target.get_stride(1) * sizeof(typename X::value_type)) %
+               16 ==
+           0;
+  }
+  MPSX_FN typename X::value_type* row(int r) const {
+    return r < int(target.get_extent(1)) ? target.mpsx_data() + long(r) * long(target.get_stride(1)) : nullptr;
+  }
+};
+// The tensor may be in threadgroup memory, so use a generic address.
+MPSX_FN void store_words(void* to, word4 v) { *static_cast<word4*>(to) = v; }
+
 template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
 struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
   typedef mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS> L;
@@ -61,7 +79,7 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
                                     elements[L::element(slot, (block + i) * 2 + 1)]);
             transpose_quad(w, quad);
             const int column = first + block * 8 + quad * 8;
-            if (line && column < columns) store_global(line + column, word4{w[0], w[1], w[2], w[3]});
+            if (line && column < columns) store_words(line + column, word4{w[0], w[1], w[2], w[3]});
           }
           continue;
         }
@@ -84,28 +102,60 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
   }
 
  private:
-  template <class X>
-  struct tensor_rows {
-    const X& target;
-    MPSX_FN int columns() const { return int(target.get_extent(0)); }
-    MPSX_FN long stride() const { return target.get_stride(0); }
-    MPSX_FN bool aligned() const {
-      return ((unsigned long)target.mpsx_data() |
-              (unsigned long)target.get_stride(1) * sizeof(typename X::value_type)) %
-                 16 ==
-             0;
-    }
-    MPSX_FN typename X::value_type* row(int r) const {
-      return r < int(target.get_extent(1)) ? target.mpsx_data() + long(r) * long(target.get_stride(1)) : nullptr;
-    }
-  };
   template <class V>
   static MPSX_FN void store_pair(V* to, V a, V b) {
     typedef unsigned word2 __attribute__((ext_vector_type(2)));
     *reinterpret_cast<word2*>(to) = word2{__builtin_bit_cast(unsigned, a), __builtin_bit_cast(unsigned, b)};
   }
-  // The tensor may be in threadgroup memory, so use a generic address.
-  static MPSX_FN void store_global(void* to, word4 v) { *static_cast<word4*>(to) = v; }
+};
+
+// In each row, a lane stores the four adjacent columns of a fragment together.
+template <int ROWS, int COLUMNS, bool COLUMN_MAJOR>
+struct matrix_store<fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>> {
+  typedef fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR> L;
+  static constexpr bool exists = true;
+
+  template <class T, class X>
+  static MPSX_FN void store(const T* elements, const X& target) {
+    store_rows<typename X::value_type>(elements, tensor_rows<X>{target});
+  }
+  // As for mma_layout.
+  template <class V, class T, class Rows>
+  static MPSX_FN void store_rows(const T* elements, const Rows& rows) {
+    const int thread = scope_thread<typename L::scope>(), columns = metal::min(rows.columns(), COLUMNS);
+    const long stride = rows.stride();
+    const bool aligned = stride == 1 && rows.aligned();
+#pragma unroll
+    for (int slot = 0; slot < L::kThreadRows; ++slot) {
+      V* const line = rows.row(L::slot_row(thread, slot));
+      if (!line) continue;
+#pragma unroll
+      for (int k = 0; k < L::kThreadColumns; k += 4) {
+        const T* const four = elements + L::element(slot, k);
+        const int column = L::slot_column(thread, k);
+        if (aligned && column + 4 <= columns) {
+          store_four<V>(line + column, four);
+          continue;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (column + i < columns) line[(column + i) * stride] = V(four[i]);
+      }
+    }
+  }
+
+ private:
+  template <class V, class T>
+  static MPSX_FN void store_four(V* to, const T* four) {
+    if constexpr (sizeof(V) == 4) {
+      store_words(to, word4{__builtin_bit_cast(unsigned, V(four[0])), __builtin_bit_cast(unsigned, V(four[1])),
+                            __builtin_bit_cast(unsigned, V(four[2])), __builtin_bit_cast(unsigned, V(four[3]))});
+    } else {
+      typedef unsigned word2 __attribute__((ext_vector_type(2)));
+      *reinterpret_cast<word2*>(to) =
+          word2{packed_pair<V>(float(four[0]), float(four[1])), packed_pair<V>(float(four[2]), float(four[3]))};
+    }
+  }
 };
 
 // store_rows() of metal/lib/store_rows.h.

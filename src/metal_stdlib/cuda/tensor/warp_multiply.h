@@ -65,9 +65,9 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
   const int quad = thread % 4 * kElements;
 #pragma unroll 1
   for (int k = 0; k < depth; k += kStep) {
-    fragment_words<O, TA, 4> a[blocks::kDown];
+    fragment_words<O, TA, 4> a[blocks::kRows];
 #pragma unroll
-    for (int m = 0; m < blocks::kDown; ++m)
+    for (int m = 0; m < blocks::kRows; ++m)
 #pragma unroll
       for (int w = 0; w < 4; ++w)
 #pragma unroll
@@ -76,7 +76,7 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
           a[m].set(w, e, at >= depth ? TA(0) : D.transpose_left ? left.get(at, row) : left.get(row, at));
         }
 #pragma unroll
-    for (int n = 0; n < blocks::kAcross; ++n) {
+    for (int n = 0; n < blocks::kColumns; ++n) {
       fragment_words<O, TB, 2> b;
       const int column = blocks::column(thread, n);
 #pragma unroll
@@ -87,7 +87,7 @@ MPSX_FN void accumulate_blocks(const A& left, const B& right, int thread, int de
           b.set(w, e, at >= depth ? TB(0) : D.transpose_right ? right.get(column, at) : right.get(at, column));
         }
 #pragma unroll
-      for (int m = 0; m < blocks::kDown; ++m) {
+      for (int m = 0; m < blocks::kRows; ++m) {
         S block[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) block[i] = sums[blocks::element(m, n, i)];
