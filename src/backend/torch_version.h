@@ -20,3 +20,6 @@
 #else
 #  define MPSX_SINCE_2_13(...)
 #endif
+
+// PyTorch 2.14 removed aten::cholesky. aten::linalg_cholesky_ex remains.
+#define MPSX_HAS_CHOLESKY (TORCH_VERSION_MINOR < 14)

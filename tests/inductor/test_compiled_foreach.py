@@ -23,6 +23,10 @@ def assert_same_bits(found: list[torch.Tensor], expected: list[torch.Tensor], wh
         assert same.all(), f"{what}: tensor {i}: {a[~same][:4].tolist()}, eager {b[~same][:4].tolist()}"
 
 
+def assert_close(found: list[torch.Tensor], expected: list[torch.Tensor], what: str) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7, msg=lambda text: f"{what}: {text}")
+
+
 def edge_lists(dtype: torch.dtype) -> Lists:
     """Return three lists of two tensors that together cover many combinations of edge values."""
     values = edges(dtype)
@@ -109,9 +113,9 @@ DEFAULT = ("SGD", "AdamW")
 
 @pytest.mark.parametrize("name", [n if n in DEFAULT else pytest.param(n, marks=pytest.mark.sweep) for n in OPTIMIZERS])
 def test_compiled_optimizer_equals_eager(name: str) -> None:
-    if torch.__version__ < "2.13" and name not in ("SGD", "Adagrad"):
-        pytest.skip("before PyTorch 2.13, Dynamo replaces _foreach_lerp_ by three operators, which round differently")
     kind, options = OPTIMIZERS[name]
+    # Before PyTorch 2.13, Dynamo replaces _foreach_lerp_ with three operators, which round differently.
+    compare = assert_close if torch.__version__ < "2.13" and name not in ("SGD", "Adagrad") else assert_same_bits
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(7, 5), nn.Linear(5, 3)).to("mpsx")
     twin = copy.deepcopy(model)
@@ -124,8 +128,8 @@ def test_compiled_optimizer_equals_eager(name: str) -> None:
             b.grad = a.grad.clone()
         eager.step()
         step()
-        assert_same_bits([*twin.parameters()], [*model.parameters()], name)
+        compare([*twin.parameters()], [*model.parameters()], name)
     for a, b in zip(model.parameters(), twin.parameters(), strict=True):
         states = eager.state[a], compiled.state[b]
         tensors = [[v for v in state.values() if isinstance(v, torch.Tensor)] for state in states]
-        assert_same_bits(tensors[1], [x.to(y.device) for x, y in zip(tensors[0], tensors[1], strict=True)], name)
+        compare(tensors[1], [x.to(y.device) for x, y in zip(tensors[0], tensors[1], strict=True)], name)

@@ -22,8 +22,8 @@ def run_in_subprocess(code: str, *modules: str, **environment: str) -> subproces
     """Run `code` after `import torch` with the given environment variables. Capture the output as text. `modules` are
     imported once for many processes."""
     code, variables = "import torch\n" + code, os.environ | environment
-    # The modules may initialize CUDA, which a fork cannot use then.
-    forks = sys.platform == "linux" and not (modules and torch.cuda.is_available())
+    # The modules may initialize CUDA, and then forked processes cannot use it.
+    forks = sys.platform == "linux" and not (modules and torch.cuda.device_count())
     if forks and template(*modules).can_run(variables):
         return template(*modules).run(code, variables)
     return subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)

@@ -47,12 +47,14 @@ def rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def keep_roundings() -> None:
-    """Make Inductor keep conversions to a narrower type and back on mpsx, as it does since PyTorch 2.13. Before, it
-    removed them, even if emulate_precision_casts was set."""
+    """Make Inductor keep conversions to a narrower type and back on mpsx, as PyTorch 2.13 does. Older versions remove
+    them, even if emulate_precision_casts is set."""
     remove = joint_graph.pointless_convert
 
     def handler(match: Match, arg: torch.fx.Node, dtype1: torch.dtype, dtype2: torch.dtype) -> None:
-        if dtype1.itemsize >= dtype2.itemsize or match.output_node().meta["val"].device.type != "mpsx":
+        result = match.output_node().meta.get("val")
+        on_mpsx = isinstance(result, torch.Tensor) and result.device.type == "mpsx"
+        if dtype1.itemsize >= dtype2.itemsize or not on_mpsx:
             remove(match, arg, dtype1, dtype2)
 
     for entries in joint_graph.patterns.patterns.values():

@@ -5,7 +5,6 @@
 #include <ATen/ops/_linalg_slogdet_native.h>
 #include <ATen/ops/_linalg_solve_ex_native.h>
 #include <ATen/ops/cholesky_inverse_native.h>
-#include <ATen/ops/cholesky_native.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/geqrf_native.h>
 #include <ATen/ops/linalg_cholesky_ex_native.h>
@@ -20,6 +19,10 @@
 #include <ATen/ops/triangular_solve_native.h>
 
 #include "backend/fallback.h"
+#include "backend/torch_version.h"
+#if MPSX_HAS_CHOLESKY
+#  include <ATen/ops/cholesky_native.h>
+#endif
 #include "ops/linalg/cholesky.h"
 #include "ops/linalg/linalg.h"
 #include "ops/operator.h"
@@ -101,6 +104,7 @@ bool solve_triangular(const Tensor& self, const Tensor& B, bool upper, bool left
     out = native::linalg_solve_triangular(self, B, upper, left, unitriangular);
   return true;
 }
+#if MPSX_HAS_CHOLESKY
 bool cholesky(const Tensor& self, bool upper, Tensor& out) {
   if (!has_kernel(self)) return false;
   if (out.defined())
@@ -109,6 +113,7 @@ bool cholesky(const Tensor& self, bool upper, Tensor& out) {
     out = native::cholesky(self, upper);
   return true;
 }
+#endif
 bool cholesky_inverse(const Tensor& self, bool upper, Tensor& out) {
   if (!has_kernel(self)) return false;
   if (out.defined())
@@ -197,8 +202,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       .impl("triangular_solve.X", out_form("triangular_solve", &triangular_solve))
       .impl("linalg_solve_triangular", functional_form("linalg_solve_triangular", &solve_triangular))
       .impl("linalg_solve_triangular.out", out_form("linalg_solve_triangular", &solve_triangular))
+#if MPSX_HAS_CHOLESKY
       .impl("cholesky", functional_form("cholesky", &cholesky))
       .impl("cholesky.out", out_form("cholesky", &cholesky))
+#endif
       .impl("cholesky_inverse", functional_form("cholesky_inverse", &cholesky_inverse))
       .impl("cholesky_inverse.out", out_form("cholesky_inverse", &cholesky_inverse))
       .impl("linalg_householder_product", functional_form("linalg_householder_product", &householder_product))
