@@ -1,10 +1,10 @@
-// All differences between the PyTorch versions that mpsx supports (2.11 to 2.15). No other file checks the version.
+// All differences between the PyTorch versions that mpsx supports (2.11 to 2.14). No other file checks the version.
 #pragma once
 
 #include <torch/version.h>
 
-#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 11 || TORCH_VERSION_MINOR > 15
-#  error "mpsx builds against torch 2.11 to 2.15"
+#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 11 || TORCH_VERSION_MINOR > 14
+#  error "mpsx builds against torch 2.11 to 2.14"
 #endif
 
 // Up to PyTorch 2.12, MetaBase's virtual functions have the output's dimension names as their last parameter.

@@ -79,7 +79,7 @@ kernel void groups(device float* out, device const T* x, uint t [[thread_positio
   threadgroup T m[simdgroup_size], m2[simdgroup_size];
   threadgroup int at[simdgroup_size], at2[simdgroup_size];
   threadgroup float whole[1024];
-  threadgroup float3 parts[simdgroup_size];
+  threadgroup float3 parts[simdgroup_size], many[1024];
   const float sum = threadgroup_sum(s, x[t], t, size);
   threadgroup_barrier(mem_flags::mem_threadgroup);
 #ifdef HAS_THREADGROUP_SUM2
@@ -97,9 +97,15 @@ kernel void groups(device float* out, device const T* x, uint t [[thread_positio
   threadgroup_barrier(mem_flags::mem_threadgroup);
   const int last = threadgroup_argmin(m, at2, x[t], int(t), t, size);
   whole[t] = x[t];
-  const float3 welford = threadgroup_welford_reduce(whole, size);
   if (t < 4) parts[t] = float3(x[t], 0, 1);
+#ifdef HAS_THREADGROUP_WELFORD_REDUCE
+  const float3 welford = threadgroup_welford_reduce(whole, size);
   const float3 combined = threadgroup_welford_combine(parts, 4);
+#else
+  many[t] = float3(x[t], 0, 1);
+  const float3 welford = threadgroup_welford_combine(many, t, size);
+  const float3 combined = threadgroup_welford_combine(parts, t, 4);
+#endif
   if (t == 0) {
     out[0] = sum, out[1] = both[0], out[2] = both[1], out[3] = product, out[4] = top, out[5] = bottom;
     out[6] = first, out[7] = last, out[8] = welford.x, out[9] = welford.y / (welford.z - 1);
@@ -129,6 +135,8 @@ kernel void simd_of_long(device long* out, device const long* x, uint t [[thread
 @pytest.fixture(scope="module")
 def library():
     names = [name for name in ("atomic_binary_op", "MaxOp", "threadgroup_sum2") if has(name)]
+    if torch.__version__ < "2.14":  # which passes the thread's index to threadgroup_welford_combine
+        names.append("threadgroup_welford_reduce")
     return mpsx.compile_shader("".join(f"#define HAS_{name.upper()}\n" for name in names) + SOURCE)
 
 

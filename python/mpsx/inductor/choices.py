@@ -82,14 +82,16 @@ def _add_matrices_later() -> None:
 def _split_reductions() -> None:
     """Choose how to split reductions on drivers with SIMD groups."""
     previous = InductorChoices.reduction_split_factor
+    is_static = isinstance(vars(InductorChoices)["reduction_split_factor"], staticmethod)  # before PyTorch 2.14
 
     @functools.wraps(previous)
-    def choose(device: torch.device, reduction_numel_hint: int, numel_hint: int, inner_reduction: bool) -> int:
+    def choose(*args: Any, inner_reduction: bool) -> int:
+        device, size, outputs = args[-3:]
         if device.type != "mpsx" or runs_loops():
-            return previous(device, reduction_numel_hint, numel_hint, inner_reduction)
-        return split_factor(int(reduction_numel_hint), int(numel_hint), inner_reduction)
+            return previous(*args, inner_reduction=inner_reduction)
+        return split_factor(int(size), int(outputs), inner_reduction)
 
-    InductorChoices.reduction_split_factor = staticmethod(choose)
+    InductorChoices.reduction_split_factor = staticmethod(choose) if is_static else choose
 
 
 def _keep_convolution_layouts() -> None:

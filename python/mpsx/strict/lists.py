@@ -36,9 +36,10 @@ def implemented(key: str) -> frozenset[str]:
 def rejected_dtypes() -> dict[str, frozenset[torch.dtype] | None]:
     """Return the dtypes that each operator does not support on MPS. None means all dtypes."""
     found: dict[str, frozenset[torch.dtype] | None] = {}
+    existing = set(torch._C._dispatch_get_all_op_names())  # PyTorch 2.14 has no cholesky
     for line in (FOLDER / "mps_dtypes.tsv").read_text().splitlines():
-        if not line.startswith("#"):
-            name, dtypes = line.split("\t")
+        name, _, dtypes = line.partition("\t")
+        if f"aten::{name}" in existing:
             found[name] = None if dtypes == "all" else frozenset(getattr(torch, name) for name in dtypes.split())
     return found
 

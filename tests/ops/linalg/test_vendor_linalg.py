@@ -40,7 +40,7 @@ OPERATORS: dict[str, Operator] = {
     "geqrf": (torch.geqrf, (A,)),
     "linalg_solve_triangular": (lambda a, b: L.solve_triangular(a, b, upper=True), (A, B)),
     "triangular_solve.X": (lambda a, b: torch.triangular_solve(b, a), (A, B)),
-    "cholesky": (torch.cholesky, (A,)),
+    **({} if torch.__version__ >= "2.14" else {"cholesky": (torch.cholesky, (A,))}),  # 2.14 removed it
     "cholesky_inverse": (torch.cholesky_inverse, (A,)),
     "_cholesky_solve_helper": (torch.cholesky_solve, (B, A)),
     "linalg_householder_product": (L.householder_product, (A, torch.ones(4))),
