@@ -30,7 +30,7 @@ STRUCTURAL = {
 UNUSED_OPERATIONS = {
     "bucketize": "BackendFeature.BUCKETIZE",
     "dot": "only Triton has matmuls in pointwise kernels",
-    "fmaximum": "no lowering creates a reduction of type fmax",
+    "fmaximum": "only Triton's two-pass softmax reduces with fmax",
     "inline_asm_elementwise": "PTX",
     "load_seed": "the base class implements it",
     "partial_accumulate": "mixed-order reductions of Triton",

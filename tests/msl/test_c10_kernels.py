@@ -6,7 +6,7 @@ groups.
 
 import pytest
 import torch
-from c10_headers import has
+from c10_headers import WORDS, has
 
 import mpsx
 
@@ -135,7 +135,7 @@ kernel void simd_of_long(device long* out, device const long* x, uint t [[thread
 @pytest.fixture(scope="module")
 def library():
     names = [name for name in ("atomic_binary_op", "MaxOp", "threadgroup_sum2") if has(name)]
-    if torch.__version__ < "2.14":  # which passes the thread's index to threadgroup_welford_combine
+    if "threadgroup_welford_reduce" in WORDS:  # PyTorch 2.14 removed it
         names.append("threadgroup_welford_reduce")
     return mpsx.compile_shader("".join(f"#define HAS_{name.upper()}\n" for name in names) + SOURCE)
 

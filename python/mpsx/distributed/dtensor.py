@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from types import ModuleType
@@ -9,8 +10,6 @@ from types import ModuleType
 import torch
 
 _META = torch.library.Library("aten", "IMPL", "Meta")
-# The argument of expand_to_full_mesh_op_strategy for a function that accepts or rejects a strategy.
-FILTER = "is_valid_strategy_cb" if torch.__version__ < "2.14" else "full_mesh_strategy_filter"
 
 
 def _attention(query: int, bias: int, sharded: int, count: int) -> Callable[[object], object]:
@@ -25,6 +24,9 @@ def _attention(query: int, bias: int, sharded: int, count: int) -> Callable[[obj
     from torch.distributed.tensor.placement_types import Replicate, Shard
 
     replicate = Replicate()
+    # The name of the argument for a function that accepts or rejects a strategy. PyTorch 2.14 changed it.
+    names = inspect.signature(expand_to_full_mesh_op_strategy).parameters
+    accepts = next(name for name in ("full_mesh_strategy_filter", "is_valid_strategy_cb") if name in names)
 
     def strategy(schema: object) -> object:
         tensors = [(i, arg) for i, arg in enumerate(schema.args_schema) if isinstance(arg, OpStrategy)]
@@ -49,7 +51,7 @@ def _attention(query: int, bias: int, sharded: int, count: int) -> Callable[[obj
         everywhere = [replicate] * sharded + [None] * (count - sharded) + [replicate] * len(tensors)
         return expand_to_full_mesh_op_strategy(
             schema.get_mesh_from_args(validate=query == 0), schema, [everywhere, along(1), along(0)],
-            input_index=count, **{FILTER: keeps_groups},
+            input_index=count, **{accepts: keeps_groups},
         )  # fmt: skip
 
     return strategy
@@ -62,7 +64,7 @@ def _gradients_meta(grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, 
 
 
 def attention(_matrix_ops: ModuleType) -> None:
-    """Register the strategies, after the module torch.distributed.tensor._ops._matrix_ops has registered others."""
+    """Register the strategies. Called when torch.distributed.tensor._ops._matrix_ops has been imported."""
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
     from torch.distributed.tensor._ops.utils import register_op_strategy
 

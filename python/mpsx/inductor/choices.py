@@ -4,6 +4,7 @@ run one thread per threadgroup, and when to split reductions on the others."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import sympy
@@ -82,16 +83,18 @@ def _add_matrices_later() -> None:
 def _split_reductions() -> None:
     """Choose how to split reductions on drivers with SIMD groups."""
     previous = InductorChoices.reduction_split_factor
-    is_static = isinstance(vars(InductorChoices)["reduction_split_factor"], staticmethod)  # before PyTorch 2.14
 
-    @functools.wraps(previous)
-    def choose(*args: Any, inner_reduction: bool) -> int:
-        device, size, outputs = args[-3:]
+    def choose(previous: Callable[..., int], device: torch.device, reduction_numel_hint: int, numel_hint: int,
+               inner_reduction: bool) -> int:  # fmt: skip
         if device.type != "mpsx" or runs_loops():
-            return previous(*args, inner_reduction=inner_reduction)
-        return split_factor(int(size), int(outputs), inner_reduction)
+            return previous(device, reduction_numel_hint, numel_hint, inner_reduction)
+        return split_factor(int(reduction_numel_hint), int(numel_hint), inner_reduction)
 
-    InductorChoices.reduction_split_factor = staticmethod(choose) if is_static else choose
+    if isinstance(vars(InductorChoices)["reduction_split_factor"], staticmethod):  # before PyTorch 2.14
+        InductorChoices.reduction_split_factor = staticmethod(functools.partial(choose, previous))
+    else:
+        InductorChoices.reduction_split_factor = lambda self, *args, **kwargs: choose(
+            functools.partial(previous, self), *args, **kwargs)  # fmt: skip
 
 
 def _keep_convolution_layouts() -> None:

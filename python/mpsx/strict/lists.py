@@ -38,9 +38,11 @@ def rejected_dtypes() -> dict[str, frozenset[torch.dtype] | None]:
     found: dict[str, frozenset[torch.dtype] | None] = {}
     existing = set(torch._C._dispatch_get_all_op_names())  # PyTorch 2.14 has no cholesky
     for line in (FOLDER / "mps_dtypes.tsv").read_text().splitlines():
-        name, _, dtypes = line.partition("\t")
+        if line.startswith("#"):
+            continue
+        name, dtypes = line.split("\t")
         if f"aten::{name}" in existing:
-            found[name] = None if dtypes == "all" else frozenset(getattr(torch, name) for name in dtypes.split())
+            found[name] = None if dtypes == "all" else frozenset(getattr(torch, dtype) for dtype in dtypes.split())
     return found
 
 

@@ -186,6 +186,7 @@ __attribute__((noinline)) static
                   int line) {
   typedef convolution_shape<D> shape;
   typedef convolution_layout<D, Scope> L;
+  typedef typename destination_layout<shape::kProduct, Scope>::type Base;  // accumulator_blocks has no case for L
   typedef element_of_t<C> T;
   typedef metal::conditional_t<is_int8<element_of_t<A>> && is_int8<element_of_t<W>>, int, float> S;
   // Integer sums are added to a float destination only at the end.
@@ -204,8 +205,7 @@ __attribute__((noinline)) static
   for (int tap = 0; tap < (joins_taps<D> ? 1 : shape::kTaps); ++tap) {
     const window_reader<D, A> a{activation, offset, tap};
     const weights_reader<D, W> b{weights, tap};
-    typedef typename destination_layout<shape::kProduct, Scope>::type matrix;  // L is derived from it
-    accumulate_blocks<shape::kProduct, matrix>(a, b, thread, joins_taps<D> ? channels * shape::kTaps : channels, sums);
+    accumulate_blocks<shape::kProduct, Base>(a, b, thread, joins_taps<D> ? channels * shape::kTaps : channels, sums);
   }
   visit_outputs<L>(destination, thread, [&](int i, auto& v) __attribute__((always_inline)) {
     if constexpr (kAddsLast)

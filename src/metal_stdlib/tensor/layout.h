@@ -54,8 +54,8 @@ struct grid_layout {
 
 // 16x16 fragments in one SIMD group, as on Apple's M5. Lane l holds four adjacent columns, starting at 4 * ((l / 4 & 2)
 // + l % 2), of rows r and r + 8, where r = (l / 4 & 4) + l / 2 % 4. The fragments are in row-major order, or in
-// column-major order if COLUMN_MAJOR. docs/tensors.md says whose kernels rely on this. If a side has more than four
-// fragments, a seed permutes them in tests, because nobody has published that layout.
+// column-major order if COLUMN_MAJOR. docs/tensors.md says whose kernels rely on this. Layouts of sides with more than
+// four fragments are unknown, so tests permute these fragments by a seed.
 template <int ROWS, int COLUMNS, bool COLUMN_MAJOR>
 struct fragment_layout {
   typedef metal::execution_simdgroup scope;

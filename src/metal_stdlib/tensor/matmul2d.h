@@ -103,7 +103,7 @@ template <int ROWS, int COLUMNS, class Scope>
 struct default_layout;
 
 // The layout of a matrix in the registers of a scope's threads. If the operation transposes it (TRANSPOSED), its
-// fragments are in row-major order of the transposed matrix.
+// fragments are in row-major order of the transposed matrix. This only makes a difference if both sides have several.
 template <int ROWS, int COLUMNS, class Scope, bool TRANSPOSED = false, bool = has_fragments<ROWS, COLUMNS, Scope>>
 struct matrix_layout : default_layout<ROWS, COLUMNS, Scope> {};
 template <int ROWS, int COLUMNS, class Scope, bool TRANSPOSED>

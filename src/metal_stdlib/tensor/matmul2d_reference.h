@@ -110,6 +110,8 @@ __attribute__((noinline)) static void convert_layout(const S& source, D& destina
   typedef typename S::element_type T;
   static_assert(A::kRows == B::kRows && A::kColumns == B::kColumns,
                 "matmul2d: a cooperative operand needs the extents of its source");
+  static_assert(same_slots<A, B, true>() && same_slots<A, B, false>(),
+                "matmul2d: a cooperative operand needs the scope of its source");
   const peers<Scope> all(source.mpsx_elements(), nullptr, "get_input_cooperative_tensor", file, line);
   const int thread = scope_thread<Scope>();
   for (int i = 0; i < B::kCapacity; ++i) {

@@ -40,7 +40,8 @@ OPERATORS: dict[str, Operator] = {
     "geqrf": (torch.geqrf, (A,)),
     "linalg_solve_triangular": (lambda a, b: L.solve_triangular(a, b, upper=True), (A, B)),
     "triangular_solve.X": (lambda a, b: torch.triangular_solve(b, a), (A, B)),
-    **({} if torch.__version__ >= "2.14" else {"cholesky": (torch.cholesky, (A,))}),  # 2.14 removed it
+    # PyTorch 2.14 removed aten::cholesky.
+    **({"cholesky": (torch.cholesky, (A,))} if hasattr(torch.ops.aten, "cholesky") else {}),
     "cholesky_inverse": (torch.cholesky_inverse, (A,)),
     "_cholesky_solve_helper": (torch.cholesky_solve, (B, A)),
     "linalg_householder_product": (L.householder_product, (A, torch.ones(4))),

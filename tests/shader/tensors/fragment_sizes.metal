@@ -78,9 +78,9 @@ kernel void conversions(device half* x, device half* a, device half* b) {
   B.store(operand(b, dextents<int, 2>(N, M)));
 }
 
-// Writes the sum of each row of x, and x plus that sum, which a tensor of another width holds.
+// Writes the sums of the rows of x, and whether a tensor with WIDTH columns of x can map them. If so, adds them to it.
 template <int M, int N, int WIDTH>
-kernel void row_sums(device float* x, device float* sums, device float* y) {
+kernel void row_sums(device float* x, device float* sums, device float* y, device int* compatible) {
   constexpr auto first = matmul2d_descriptor(M, N, 16), second = matmul2d_descriptor(M, WIDTH, 16);
   matmul2d<first, execution_simdgroup> op;
   matmul2d<second, execution_simdgroup> other;
@@ -92,8 +92,21 @@ kernel void row_sums(device float* x, device float* sums, device float* y) {
   part.load(tensor(x, dextents<int, 2>(WIDTH, M), array<int, 2>{1, N}));
   reduce_rows(all, total, reduction_operation::sum, 0.0f);
   total.store(tensor(sums, dextents<int, 1>(M)));
+  *compatible = is_iterator_compatible(part, total);
   if (is_iterator_compatible(part, total))
     for (auto it = part.begin(); it != part.end(); ++it)
       if (it.is_valid_element()) *it += *total.map_iterator(it);
   part.store(tensor(y, dextents<int, 2>(WIDTH, M)));
+}
+
+struct Target {
+  int columns, rows, stride;
+};
+template <class T>
+kernel void copy_tile(device T* x, device T* y, constant Target& target) {
+  constexpr auto descriptor = matmul2d_descriptor(32, 32, 32);
+  matmul2d<descriptor, execution_simdgroup> op;
+  auto tile = op.template get_left_input_cooperative_tensor<T, T, float>();
+  tile.load(tensor(x, dextents<int, 2>(32, 32)));
+  tile.store(tensor(y, dextents<int, 2>(target.columns, target.rows), array<int, 2>{1, target.stride}));
 }

@@ -37,6 +37,12 @@ def check_matmuls(name, cases, more=""):
         assert torch.equal(c.cpu().long(), expected), case
 
 
+THREAD_ELEMENTS = """
+    kernel void other(device float* x, ushort lane [[thread_index_in_simdgroup]]) {
+      simdgroup_float8x8 m;
+      simdgroup_load(m, x, 8);
+      x[lane] = m.thread_elements()[0];
+    }"""
 FLAGS = (False, True)
 # Different numbers of fragments along m, n, and k show which of them an index uses.
 UNEQUAL = [(48, 32, 64), (32, 64, 48)]
@@ -56,14 +62,11 @@ def test_operands(name):
 
 
 def test_next_to_simdgroup_matrices():
-    """On NVIDIA GPUs, lanes have other numbers in files that access a simdgroup_matrix by element."""
-    other = """
-    kernel void other(device float* x, ushort lane [[thread_index_in_simdgroup]]) {
-      simdgroup_float8x8 m;
-      simdgroup_load(m, x, 8);
-      x[lane] = m.thread_elements()[0];
-    }"""
-    check_matmuls("half", list(product([(16, 32, 16), (32, 32, 32)], FLAGS, FLAGS, ["CC", "MM"])), other)
+    """On NVIDIA GPUs, lanes are numbered differently in files that access a simdgroup_matrix by element."""
+    check_matmuls("half", list(product([(16, 32, 16), (32, 32, 32)], FLAGS, FLAGS, ["CC", "MM"])), THREAD_ELEMENTS)
+    check_conversions(THREAD_ELEMENTS)
+    check_row_sums(THREAD_ELEMENTS)
+    check_stores(THREAD_ELEMENTS)
 
 
 @pytest.mark.sweep
@@ -95,9 +98,9 @@ def test_coordinates():
             assert torch.equal(x.cpu().long(), y), (m, n, k, ta, tb)
 
 
-def test_conversions():
+def check_conversions(more=""):
     sizes = [(32, 32), (48, 32), (32, 64)]
-    kernels = library(f"conversions<{m}, {n}>" for m, n in sizes)
+    kernels = library((f"conversions<{m}, {n}>" for m, n in sizes), more)
     for i, (m, n) in enumerate(sizes):
         x = torch.arange(m * n).half()
         a, b = (torch.zeros(m * n).half().to("mpsx") for _ in range(2))
@@ -106,23 +109,54 @@ def test_conversions():
         assert torch.equal(b.cpu(), x), (m, n)
 
 
-def test_row_sums():
-    """Also on matrices with more than four fragments, and next to a matrix without fragments."""
+def test_conversions():
+    check_conversions()
+
+
+def check_row_sums(more=""):
     sizes = [(16, 96, 32), (96, 32, 16), (32, 32, 24), (16, 48, 40)]
-    kernels = library(f"row_sums<{m}, {n}, {width}>" for m, n, width in sizes)
+    kernels = library((f"row_sums<{m}, {n}, {width}>" for m, n, width in sizes), more)
+    on_gpu = mpsx._runtime.driver()["name"] == "cuda"
     for i, (m, n, width) in enumerate(sizes):
         x = torch.randint(-8, 9, (m, n), generator=torch.Generator().manual_seed(i)).float()
         sums, y = torch.zeros(m, device="mpsx"), torch.zeros(m, width, device="mpsx")
-        getattr(kernels, f"k{i}")(x.to("mpsx"), sums, y, threads=32, group_size=32)
+        compatible = torch.zeros(1, dtype=torch.int32, device="mpsx")
+        getattr(kernels, f"k{i}")(x.to("mpsx"), sums, y, compatible, threads=32, group_size=32)
         assert torch.equal(sums.cpu(), x.sum(1)), (m, n, width)
-        part = x[:, :width]
-        # is_iterator_compatible may be false if only one of both consists of fragments.
-        both = [part + x.sum(1, keepdim=True), *([] if width % 16 == 0 else [part])]
-        assert any(torch.equal(y.cpu(), z) for z in both), (m, n, width)
+        # On CPUs, a tensor without fragments has other rows than one with fragments.
+        assert compatible.item() == (width % 16 == 0 or on_gpu), (m, n, width)
+        expected = x[:, :width] + (x.sum(1, keepdim=True) if compatible.item() else 0)
+        assert torch.equal(y.cpu(), expected), (m, n, width)
+
+
+def test_row_sums():
+    """Map rows to matrices of another width, with more than four fragments, and without fragments."""
+    check_row_sums()
+
+
+def check_stores(more=""):
+    types = [*DTYPES, "int"]
+    kernels = library((f"copy_tile<{t}>" for t in types), more)
+    for i, t in enumerate(types):
+        dtype = DTYPES.get(t, torch.int32)
+        # Extents and strides for vectors of 16 bytes, for single elements, and clipped ones.
+        for columns, rows, stride in ((32, 32, 32), (32, 32, 48), (32, 32, 33), (30, 17, 32), (5, 32, 64)):
+            x = torch.randint(-8, 9, (32, 32), generator=torch.Generator().manual_seed(i)).to(dtype)
+            y = torch.full((33 * stride,), 99).to(dtype).to("mpsx")
+            getattr(kernels, f"k{i}")(x.to("mpsx"), y, [columns, rows, stride], arg_casts={2: "int32"}, threads=32,
+                                      group_size=32)  # fmt: skip
+            expected = torch.full((33, stride), 99).to(dtype)
+            expected[:rows, :columns] = x[:rows, :columns]
+            assert torch.equal(y.cpu().view(33, stride), expected), (t, columns, rows, stride)
+
+
+def test_stores():
+    """Store tensors of every element type to memory of every alignment, without writing beyond the extents."""
+    check_stores()
 
 
 def test_many_fragments():
-    """Sides of more than four fragments, whose order depends on the seed on simt."""
+    """Multiply matrices with more than four fragments along a side. simt varies their order."""
     cases = [(16, 96, 32), (96, 16, 32), (32, 32, 96)]
     text = """
     template <int M, int N, int K>

@@ -30,7 +30,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
   typedef typename L::scope Scope;
   static_assert(R::kOfRows == OF_ROWS && same_slots<L, typename R::source, OF_ROWS>(),
                 "reduce_rows and reduce_columns need a destination of the source's operation");
-  constexpr int kAcross = OF_ROWS ? L::kThreadColumns : L::kThreadRows;
+  constexpr int kPerSlot = OF_ROWS ? L::kThreadColumns : L::kThreadRows;
   constexpr int kLanes = L::kThreads == 1 ? 0 : OF_ROWS ? sharing<L>::kRowLanes : sharing<L>::kColumnLanes;
   constexpr int kWarps = OF_ROWS ? sharing<L>::kWarpColumns : sharing<L>::kWarpRows;
   const int thread = scope_thread<Scope>();
@@ -38,7 +38,7 @@ MPSX_FN void reduce_matrix(const S& source, D& destination, mpp::tensor_ops::red
   for (int slot = 0; slot < R::kCapacity; ++slot) {
     T results[2] = {identity, identity};  // two chains, because each operation waits for the previous one
 #pragma unroll
-    for (int k = 0; k < kAcross; ++k) {
+    for (int k = 0; k < kPerSlot; ++k) {
       const int i = OF_ROWS ? L::element(slot, k) : L::element(k, slot);
       const int at = OF_ROWS ? L::slot_column(thread, k) : L::slot_row(thread, k);
       if (at < (OF_ROWS ? L::kColumns : L::kRows)) results[k % 2] = reduced(operation, results[k % 2], source[i]);
@@ -85,8 +85,7 @@ MPSX_FN void round_pair(float a, float b, D& x, D& y) {
 }
 
 // Copies `source` to `destination`. Both have the same extents, so each thread holds the same elements of both. Only
-// the order of fragments may differ. In any order, elements with even indices are followed by the next one in their
-// row.
+// the order of fragments may differ. Elements 2i and 2i + 1 are adjacent in both, so pairs can be rounded together.
 template <class Scope, class S, class D>
 MPSX_FN void convert_layout(const S& source, D& destination, const char*, int) {
   typedef typename S::mpsx_layout A;

@@ -4,6 +4,7 @@
 namespace mpsx {
 template <class V>
 MPSX_FN unsigned packed_pair(float a, float b) {
+  static_assert(is_half_type<V> || is_bfloat_type<V>, "types of 16 bits");
   unsigned word;
   if constexpr (is_half_type<V>)
     __asm__("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
@@ -29,6 +30,7 @@ MPSX_FN void transpose_quad(unsigned (&w)[4], int q) {
 // The rows of a tensor, for store_rows().
 template <class X>
 struct tensor_rows {
+  static_assert(X::get_rank() == 2, "store: expected a tensor of rank 2");
   const X& target;
   MPSX_FN int columns() const { return int(target.get_extent(0)); }
   MPSX_FN long stride() const { return target.get_stride(0); }
@@ -122,39 +124,47 @@ struct matrix_store<fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>> {
   // As for mma_layout.
   template <class V, class T, class Rows>
   static MPSX_FN void store_rows(const T* elements, const Rows& rows) {
+    constexpr bool kVectors = sizeof(V) == 4 || is_half_type<V> || is_bfloat_type<V>;
     const int thread = scope_thread<typename L::scope>(), columns = metal::min(rows.columns(), COLUMNS);
     const long stride = rows.stride();
     const bool aligned = stride == 1 && rows.aligned();
 #pragma unroll
     for (int slot = 0; slot < L::kThreadRows; ++slot) {
-      V* const line = rows.row(L::slot_row(thread, slot));
-      if (!line) continue;
+      V* const row = rows.row(L::slot_row(thread, slot));
+      if (!row) continue;
 #pragma unroll
       for (int k = 0; k < L::kThreadColumns; k += 4) {
-        const T* const four = elements + L::element(slot, k);
+        const T* const vector = elements + L::element(slot, k);  // four adjacent columns
         const int column = L::slot_column(thread, k);
-        if (aligned && column + 4 <= columns) {
-          store_four<V>(line + column, four);
-          continue;
+        if constexpr (kVectors) {
+          if (aligned && column + 4 <= columns) {
+            store_vector<V>(row + column, vector);
+            continue;
+          }
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          if (column + i < columns) line[(column + i) * stride] = V(four[i]);
+          if (column + i < columns) row[(column + i) * stride] = V(vector[i]);
       }
     }
   }
 
  private:
   template <class V, class T>
-  static MPSX_FN void store_four(V* to, const T* four) {
-    if constexpr (sizeof(V) == 4) {
-      store_words(to, word4{__builtin_bit_cast(unsigned, V(four[0])), __builtin_bit_cast(unsigned, V(four[1])),
-                            __builtin_bit_cast(unsigned, V(four[2])), __builtin_bit_cast(unsigned, V(four[3]))});
-    } else {
-      typedef unsigned word2 __attribute__((ext_vector_type(2)));
-      *reinterpret_cast<word2*>(to) =
-          word2{packed_pair<V>(float(four[0]), float(four[1])), packed_pair<V>(float(four[2]), float(four[3]))};
-    }
+  static MPSX_FN void store_vector(V* to, const T* v) {
+    typedef unsigned word2 __attribute__((ext_vector_type(2)));
+    if constexpr (sizeof(V) == 4)
+      store_words(to, word4{__builtin_bit_cast(unsigned, V(v[0])), __builtin_bit_cast(unsigned, V(v[1])),
+                            __builtin_bit_cast(unsigned, V(v[2])), __builtin_bit_cast(unsigned, V(v[3]))});
+    else
+      *reinterpret_cast<word2*>(to) = word2{pair<V>(v[0], v[1]), pair<V>(v[2], v[3])};
+  }
+  template <class V, class T>
+  static MPSX_FN unsigned pair(T a, T b) {
+    if constexpr (metal::is_same_v<T, V>)
+      return unsigned(metal::as_type<metal::ushort>(a)) | unsigned(metal::as_type<metal::ushort>(b)) << 16;
+    else
+      return packed_pair<V>(float(a), float(b));
   }
 };
 
