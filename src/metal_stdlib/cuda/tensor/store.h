@@ -43,21 +43,30 @@ struct tensor_rows {
     return r < int(target.get_extent(1)) ? target.mpsx_data() + long(r) * long(target.get_stride(1)) : nullptr;
   }
 };
-// The tensor may be in threadgroup memory, so use a generic address.
-MPSX_FN void store_words(void* to, word4 v) { *static_cast<word4*>(to) = v; }
 
-template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
-struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
-  typedef mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS> L;
+// The base class of matrix_store for layouts that store their elements row by row. A subclass has a function
+// store_rows<V>(elements, rows), which stores the elements of each row r to rows.row(r), or skips the row if that is
+// null. Elements are rows.stride() apart. The first rows.columns() columns are stored. rows.aligned() tells whether
+// vectors of 16 bytes can be stored.
+template <class L>
+struct row_store {
   static constexpr bool exists = true;
 
   template <class T, class X>
   static MPSX_FN void store(const T* elements, const X& target) {
-    store_rows<typename X::value_type>(elements, tensor_rows<X>{target});
+    matrix_store<L>::template store_rows<typename X::value_type>(elements, tensor_rows<X>{target});
   }
+};
+// The tensor may be in threadgroup memory, so use a generic address.
+typedef unsigned word2 __attribute__((ext_vector_type(2)));
+MPSX_FN void store_words(void* to, word2 v) { *static_cast<word2*>(to) = v; }
+MPSX_FN void store_words(void* to, word4 v) { *static_cast<word4*>(to) = v; }
 
-  // Stores the elements of each row r to rows.row(r), or skips the row if that is null. Elements are rows.stride()
-  // apart. The first rows.columns() columns are stored. rows.aligned() tells whether vectors of 16 bytes can be stored.
+template <int ROWS, int COLUMNS, class Scope, int WARP_ROWS, int WARP_COLUMNS>
+struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>>
+    : row_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
+  typedef mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS> L;
+
   template <class V, class T, class Rows>
   static MPSX_FN void store_rows(const T* elements, const Rows& rows) {
     constexpr bool kPacked =
@@ -93,7 +102,7 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
         const T a = elements[L::element(slot, block * 2)], b = elements[L::element(slot, block * 2 + 1)];
         if constexpr (sizeof(V) == 4) {  // four lanes together store 32 bytes of a row
           if (aligned && column + 2 <= columns) {
-            store_pair(line + column, V(a), V(b));
+            store_words(line + column, word2{__builtin_bit_cast(unsigned, V(a)), __builtin_bit_cast(unsigned, V(b))});
             continue;
           }
         }
@@ -102,26 +111,14 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>> {
       }
     }
   }
-
- private:
-  template <class V>
-  static MPSX_FN void store_pair(V* to, V a, V b) {
-    typedef unsigned word2 __attribute__((ext_vector_type(2)));
-    *reinterpret_cast<word2*>(to) = word2{__builtin_bit_cast(unsigned, a), __builtin_bit_cast(unsigned, b)};
-  }
 };
 
 // In each row, a lane stores the four adjacent columns of a fragment together.
 template <int ROWS, int COLUMNS, bool COLUMN_MAJOR>
-struct matrix_store<fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>> {
+struct matrix_store<fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>>
+    : row_store<fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>> {
   typedef fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR> L;
-  static constexpr bool exists = true;
 
-  template <class T, class X>
-  static MPSX_FN void store(const T* elements, const X& target) {
-    store_rows<typename X::value_type>(elements, tensor_rows<X>{target});
-  }
-  // As for mma_layout.
   template <class V, class T, class Rows>
   static MPSX_FN void store_rows(const T* elements, const Rows& rows) {
     constexpr bool kVectors = sizeof(V) == 4 || is_half_type<V> || is_bfloat_type<V>;
@@ -152,12 +149,11 @@ struct matrix_store<fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>> {
  private:
   template <class V, class T>
   static MPSX_FN void store_vector(V* to, const T* v) {
-    typedef unsigned word2 __attribute__((ext_vector_type(2)));
     if constexpr (sizeof(V) == 4)
       store_words(to, word4{__builtin_bit_cast(unsigned, V(v[0])), __builtin_bit_cast(unsigned, V(v[1])),
                             __builtin_bit_cast(unsigned, V(v[2])), __builtin_bit_cast(unsigned, V(v[3]))});
     else
-      *reinterpret_cast<word2*>(to) = word2{pair<V>(v[0], v[1]), pair<V>(v[2], v[3])};
+      store_words(to, word2{pair<V>(v[0], v[1]), pair<V>(v[2], v[3])});
   }
   template <class V, class T>
   static MPSX_FN unsigned pair(T a, T b) {
