@@ -176,7 +176,7 @@ def added(x, y):
 x, y = torch.randn(64, 64, device="mpsx"), torch.randn(64, 64, device="mpsx")
 found, (code,) = run_and_get_code(torch.compile(joined), x, y)
 assert torch.equal(found, joined(x, y))
-# Before PyTorch 2.13, a constant in lowering.py takes the place of this option.
+# mpsx sets this option to avoid the branches. PyTorch before 2.13 does not have it.
 assert " if (" not in code or not hasattr(torch._inductor.config, "max_complex_pointwise_cat_inputs"), code
 found, (code,) = run_and_get_code(torch.compile(added), x, y)
 for a, b in zip(found, added(x, y)):

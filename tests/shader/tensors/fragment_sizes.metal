@@ -4,8 +4,8 @@
 using namespace metal;
 using namespace mpp::tensor_ops;
 
-// Returns the column and row in memory of a lane's element i. The matrix that is multiplied has COLUMNS fragments per
-// row. If it is stored transposed, its fragments have the same order, and each of them is transposed.
+// Returns the column and row in memory of a lane's element i. COLUMNS is the number of fragments per row of the matrix
+// that is multiplied. In a matrix that is stored transposed, fragment 1 is below fragment 0 in memory.
 template <int COLUMNS, bool TRANSPOSED>
 short2 coordinates_of(short i, ushort lane) {
   const short q = lane >> 2, fragment = i / 8;

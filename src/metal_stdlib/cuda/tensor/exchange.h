@@ -84,8 +84,8 @@ MPSX_FN void round_pair(float a, float b, D& x, D& y) {
   y = metal::as_type<D>(metal::ushort(words >> 16));
 }
 
-// Copies `source` to `destination`. Both have the same extents, so each thread holds the same elements of both. Only
-// the order of fragments may differ. Elements 2i and 2i + 1 are adjacent in both, so pairs can be rounded together.
+// Copies `source` to `destination`. No element moves to another thread, because both have the same extents and scope.
+// Only the order of fragments may differ. Elements 2i and 2i + 1 are adjacent in both, so pairs are rounded together.
 template <class Scope, class S, class D>
 MPSX_FN void convert_layout(const S& source, D& destination, const char*, int) {
   typedef typename S::mpsx_layout A;

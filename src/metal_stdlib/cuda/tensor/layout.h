@@ -1,5 +1,5 @@
-// Layouts that match the accumulators of mma.sync and wgmma, for cooperative tensors without fragments, and the blocks
-// of mma.sync in every layout.
+// The layout of cooperative tensors without fragments, which is that of the accumulators of mma.sync and wgmma. For
+// each layout, accumulator_blocks says which elements one mma.sync instruction computes.
 #pragma once
 
 namespace mpsx {
