@@ -3,11 +3,13 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <mutex>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backend/alias.h"
 #include "backend/device.h"
+#include "backend/gloo_calls.h"
 #include "backend/shared_device.h"
 
 namespace mpsx::backend {
@@ -43,33 +45,43 @@ Tensors flat(const TensorLists& all) {
 class DeviceWork final : public Work {
  public:
   DeviceWork(Ptr<Work> inner, Tensors results)
-      : Work(-1, inner->retrieveOpType()), inner_(std::move(inner)), results_(std::move(results)) {}
+      : Work(-1, inner->retrieveOpType()), call_(keep_alive({std::move(inner), std::move(results), nullptr})) {}
+  ~DeviceWork() override {
+    call_.reset();
+    free_finished_calls();
+  }
 
-  bool isCompleted() override { return inner_->isCompleted(); }
-  bool isSuccess() const override { return inner_->isSuccess(); }
-  std::exception_ptr exception() const override { return inner_->exception(); }
-  int sourceRank() const override { return inner_->sourceRank(); }
-  Tensors result() override { return results_; }
-  void synchronize() override { inner_->synchronize(); }
-  bool wait(std::chrono::milliseconds timeout) override { return inner_->wait(timeout); }
-  void abort() override { inner_->abort(); }
-  uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
+  bool isCompleted() override { return inner().isCompleted(); }
+  bool isSuccess() const override { return inner().isSuccess(); }
+  std::exception_ptr exception() const override { return inner().exception(); }
+  int sourceRank() const override { return inner().sourceRank(); }
+  Tensors result() override { return call_->results; }
+  void synchronize() override { inner().synchronize(); }
+  bool wait(std::chrono::milliseconds timeout) override { return inner().wait(timeout); }
+  void abort() override { inner().abort(); }
+  uint64_t getSequencenumber() const override { return inner().getSequencenumber(); }
 
   Ptr<c10::ivalue::Future> getFuture() override {
-    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors(), std::vector{this_device()});
-    inner_->getFuture()->addCallback([future, results = results_](c10::ivalue::Future& done) {
-      if (done.hasError()) {
-        future->setError(done.exception_ptr());
-      } else {
-        future->markCompleted(results);
-      }
+    std::call_once(future_made_, [this] {
+      call_->future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors(), std::vector{this_device()});
+      // A weak pointer, because the call owns gloo's future, which owns this callback.
+      inner().getFuture()->addCallback([weak = std::weak_ptr(call_)](c10::ivalue::Future& done) {
+        const auto call = weak.lock();
+        if (done.hasError()) {
+          call->future->setError(done.exception_ptr());
+        } else {
+          call->future->markCompleted(call->results);
+        }
+      });
     });
-    return future;
+    return call_->future;
   }
 
  private:
-  Ptr<Work> inner_;
-  Tensors results_;
+  Work& inner() const { return *call_->work; }
+
+  std::shared_ptr<GlooCall> call_;
+  std::once_flag future_made_;
 };
 
 class DeviceBackend final : public c10d::Backend {
@@ -160,7 +172,9 @@ class DeviceBackend final : public c10d::Backend {
   Ptr<Work> send(Tensors& tensors, int to, int tag) override { return call<&Backend::send>(tensors, to, tag); }
   Ptr<Work> recv(Tensors& tensors, int from, int tag) override { return call<&Backend::recv>(tensors, from, tag); }
   Ptr<Work> recvAnysource(Tensors& tensors, int tag) override { return call<&Backend::recvAnysource>(tensors, tag); }
-  Ptr<Work> barrier(const c10d::BarrierOptions& options) override { return inner_->barrier(options); }
+  Ptr<Work> barrier(const c10d::BarrierOptions& options) override {
+    return c10::make_intrusive<DeviceWork>(inner_->barrier(options), Tensors{});
+  }
   void monitoredBarrier(const c10d::BarrierOptions& options, bool all) override {
     inner_->monitoredBarrier(options, all);
   }

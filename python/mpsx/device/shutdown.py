@@ -2,8 +2,9 @@
 
 Autograd runs a device's backward pass on a separate thread. After the pass, that thread releases the Python objects
 that it copied from the caller's context. If the interpreter has already shut down by then, the process aborts with
-"terminate called without an active exception" (pytorch issue 190489). The thread processes its work in order. So run
-one more tiny backward pass, and wait until the thread has released that pass's context variable.
+"terminate called without an active exception", as with gloo's threads (src/backend/gloo_calls.h). The thread processes
+its work in order. So run one more tiny backward pass, and wait until the thread has released that pass's context
+variable.
 """
 
 from __future__ import annotations
