@@ -21,5 +21,14 @@
 #  define MPSX_SINCE_2_13(...)
 #endif
 
+namespace mpsx::backend {
+
+// Before PyTorch 2.14, arange truncates start, end, and step before it computes the length of an int64 result.
+inline constexpr bool kArangeTruncatesFirst = TORCH_VERSION_MINOR < 14;
+// Since PyTorch 2.14, replication padding rejects results without elements in any spatial dimension, not only in all.
+inline constexpr bool kReplicationRejectsEmpty = TORCH_VERSION_MINOR >= 14;
+
+}  // namespace mpsx::backend
+
 // PyTorch 2.14 removed aten::cholesky. aten::linalg_cholesky_ex remains.
 #define MPSX_HAS_CHOLESKY (TORCH_VERSION_MINOR < 14)

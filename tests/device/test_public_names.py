@@ -19,7 +19,7 @@ _REASONS = {
         cudart current_blas_handle current_solver_handle get_stream_from_external get_gencode_flags jiterator nccl nvtx
         tunable has_magma has_half""",
     "the device's work cannot be captured into a graph": """
-        Graph graph graphs graph_pool_handle make_graphed_callables""",
+        Graph graph graphs graph_pool_handle make_graphed_callables export_dot export_graph_data graph_annotations""",
     "the allocator cannot be replaced": """
         CUDAPluggableAllocator XPUPluggableAllocator MemPool use_mem_pool change_current_allocator get_allocator_backend
         caching_allocator_alloc caching_allocator_delete caching_allocator_disabled caching_allocator_enable""",

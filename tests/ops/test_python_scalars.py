@@ -100,15 +100,16 @@ def test_scalars(name: str) -> None:
 def test_arange_of_integers_uses_integer_arithmetic() -> None:
     for dtype in (torch.int64, torch.int32, torch.uint8):
         for start, end, step in ((0, 5.5, 1.5), (0.5, 7, 2), (0.9, 9.9, 3.9), (10, 0.5, -2.5), (0, 3, 0.5)):
-            if dtype == torch.int64 and abs(step) < 1:
-                continue
+            if dtype == torch.int64 and abs(step) < 1 and torch.__version__ < "2.14":
+                continue  # before 2.14, an int64 step is truncated to 0, which is an error
             want = torch.arange(start, end, step, dtype=dtype)
             got = torch.arange(start, end, step, dtype=dtype, device="mpsx")
             assert torch.equal(got.cpu(), want)
         with pytest.raises(RuntimeError, match="step must be nonzero"):
             torch.arange(0, 3, 0, dtype=dtype, device="mpsx")
-    with pytest.raises(ValueError, match="step must be nonzero"):
-        torch.arange(0, 3, 0.5, dtype=torch.int64, device="mpsx")
+    if torch.__version__ < "2.14":
+        with pytest.raises(ValueError, match="step must be nonzero"):
+            torch.arange(0, 3, 0.5, dtype=torch.int64, device="mpsx")
 
 
 def test_any_and_all_over_no_dimensions() -> None:

@@ -8,7 +8,7 @@ DTYPES = {
     "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32", "i16": "int16",
     "i8": "int8", "u8": "uint8", "bool": "bool", "c64": "complex64", "f64": "float64", "c128": "complex128",
     "c32": "complex32", "u16": "uint16", "u32": "uint32", "u64": "uint64", "f8e4m3": "float8_e4m3fn",
-    "f8e5m2": "float8_e5m2", "f8e4m3u": "float8_e4m3fnuz", "f8e5m2u": "float8_e5m2fnuz",
+    "f8e5m2": "float8_e5m2", "f8e4m3u": "float8_e4m3fnuz", "f8e5m2u": "float8_e5m2fnuz", "bc32": "bcomplex32",
 }  # fmt: skip
 TAGS = list(DTYPES)
 DIRECTIONS = ("forward", "backward")

@@ -17,7 +17,7 @@ BEGIN, END = "<!-- opmatrix: written by tools/opmatrix.py -->", "<!-- /opmatrix 
 GROUPS = {
     "float32": ("f32",), "float16, bfloat16": ("f16", "bf16"),
     "integers, bool": ("i64", "i32", "i16", "i8", "u8", "bool", "u16", "u32", "u64"),
-    "complex64": ("c64",), "float64, complex128, complex32": ("f64", "c128", "c32"),
+    "complex64": ("c64",), "float64, complex128, complex32": ("f64", "c128", "c32", "bc32"),
     "float8": ("f8e4m3", "f8e5m2", "f8e4m3u", "f8e5m2u"), "all": tuple(TAGS),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/torch_version.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/indexing.h"
 #include "ops/strided.h"
@@ -127,13 +128,14 @@ void check_steps(double a, double b, double d) {
 bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
   // As on the CPU, integer sequences are computed in integer arithmetic. Their length is computed in integer arithmetic
-  // only for int64.
+  // only for int64 (and since PyTorch 2.14 only if all arguments are integers).
   const bool whole = at::isIntegralType(out.scalar_type(), false);
-  const bool integral = out.scalar_type() == at::kLong ||
-                        (!whole && start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false));
+  const bool all_integral = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
+  const bool integral = out.scalar_type() == at::kLong ? backend::kArangeTruncatesFirst || all_integral
+                                                       : !whole && all_integral;
   const double a = start.toDouble(), b = end.toDouble(), d = step.toDouble();
   TORCH_CHECK(d > 0 || d < 0, "arange: step must be nonzero");
-  TORCH_CHECK_VALUE(out.scalar_type() != at::kLong || step.to<int64_t>() != 0, "arange: step must be nonzero");
+  TORCH_CHECK_VALUE(!whole || !integral || step.to<int64_t>() != 0, "arange: step must be nonzero");
   TORCH_CHECK(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
   TORCH_CHECK((d > 0 && b >= a) || (d < 0 && b <= a),
               "arange: upper bound and lower bound inconsistent with step sign");

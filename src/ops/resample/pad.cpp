@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "backend/torch_version.h"
 #include "ops/indexing.h"
 #include "ops/operator.h"
 #include "ops/resample/resample.h"
@@ -42,8 +43,11 @@ template <int D, bool kReflects>
 struct ForwardMeta : at::impl::MetaBase {
   void meta(const Tensor& self, IntArrayRef padding) {
     at::native::padding::check_valid_input<D>(self, padding);
-    set_output_raw_strided(0, padded(kReflects ? "reflection_pad" : "replication_pad", self, padding, kReflects), {},
-                           self.options().memory_format(self.suggest_memory_format()));
+    const auto sizes = padded(kReflects ? "reflection_pad" : "replication_pad", self, padding, kReflects);
+    if (!kReflects && backend::kReplicationRejectsEmpty)
+      TORCH_CHECK(std::all_of(sizes.end() - D, sizes.end(), [](int64_t n) { return n > 0; }), "replication_pad: input ",
+                  self.sizes(), " is too small for padding ", padding);
+    set_output_raw_strided(0, sizes, {}, self.options().memory_format(self.suggest_memory_format()));
   }
 };
 struct BackwardMeta : at::impl::MetaBase {

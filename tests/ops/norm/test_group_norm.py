@@ -183,6 +183,8 @@ def test_results_do_not_depend_on_threads() -> None:
 
 @pytest.mark.parametrize("shape", [(0, 6, 5), (2, 6, 0), (2, 0, 5)])
 def test_empty(shape: tuple[int, ...]) -> None:
+    if shape[0] and torch.__version__ >= "2.14":
+        pytest.skip("since 2.14, PyTorch rejects samples without elements")
     x = torch.zeros(shape)
     weight = torch.ones(shape[1])
     size = (shape[0], shape[1], shape[2], 3)
