@@ -66,6 +66,29 @@ def test_cpu_on_request(tmp_path: Path) -> None:
     assert fit(tmp_path, accelerator="cpu").seen == {("cpu", torch.float32)}
 
 
+class LoggingModel(Model):
+    def training_step(self, batch: Any, index: int) -> torch.Tensor:
+        loss = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+        self.log("loss", loss, prog_bar=True)
+        self.log_dict({"twice": 2 * loss, "index": float(index)})
+        return loss
+
+
+def test_compiled_module_that_logs(tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    found = []
+    for prepare in (lambda model: model, torch.compile):
+        torch.manual_seed(0)
+        model = LoggingModel()
+        model.net[2].p = 0.0
+        trainer = lightning.Trainer(max_epochs=2, logger=False, enable_progress_bar=False, enable_model_summary=False,
+                                    enable_checkpointing=False, default_root_dir=tmp_path)  # fmt: skip
+        trainer.fit(prepare(model), data())
+        found.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+    assert found[0].keys() == {"loss", "twice", "index"}
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed", "bf16-true"])
 def test_precision(tmp_path: Path, precision: str) -> None:
     model = fit(tmp_path, precision=precision)

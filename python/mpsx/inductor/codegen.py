@@ -23,6 +23,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen as _PythonWrapp
 from torch._inductor.codegen.wrapper import SubgraphPythonWrapperCodegen
 from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen as _WrapperFxCodegen
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.ir import IRNode
 from torch._inductor.scheduler import BaseSchedulerNode
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
@@ -38,6 +39,7 @@ from . import (
     coalescing,
     columns,
     compile_time,
+    float_arguments,
     loops,
     lowerings,
     preloading,
@@ -189,8 +191,22 @@ def root_of(wrapper: _PythonWrapperCodegen) -> _PythonWrapperCodegen:
     return wrapper.get_root_graph() if isinstance(wrapper, SubgraphPythonWrapperCodegen) else wrapper
 
 
-class _FastAllocations:
-    """A mixin that generates code for allocations."""
+def is_float64(argument: Any) -> bool:
+    """Return whether a kernel's argument is a float64 tensor. Its device is the CPU, and it has one element. Dynamo
+    passes Python floats that change between calls as such tensors."""
+    buffer = V.graph.try_get_buffer(argument)
+    return isinstance(buffer, IRNode) and buffer.get_dtype() == torch.float64
+
+
+class _MpsxCalls:
+    """A mixin that generates code for allocations and kernel calls."""
+
+    def generate_kernel_call(self, kernel_name: str, call_args: Sequence[Any], *, device: torch.device | None = None,
+                             **options: Any) -> None:  # fmt: skip
+        """Write the call of a kernel. Metal has no float64, so pass the value of such a tensor as a number."""
+        if device is not None and device.type == "mps":  # MetalKernel passes this device
+            call_args = [f"{arg}.item()" if is_float64(arg) else arg for arg in call_args]
+        super().generate_kernel_call(kernel_name, call_args, device=device, **options)
 
     def make_allocation(self, name: str, device: torch.device, dtype: torch.dtype, shape: Sequence[Any],
                         stride: Sequence[Any], allocation_shape: Sequence[Any] | None = None,
@@ -204,11 +220,11 @@ class _FastAllocations:
         return f"{name} = empty_strided_mpsx({allocated}, {strides}, {dtype}){view}"
 
 
-class SubgraphWrapperCodegen(_FastAllocations, SubgraphPythonWrapperCodegen):
+class SubgraphWrapperCodegen(_MpsxCalls, SubgraphPythonWrapperCodegen):
     """The wrapper code generation for a function in a graph's module."""
 
 
-class PythonWrapperCodegen(_FastAllocations, _PythonWrapperCodegen):
+class PythonWrapperCodegen(_MpsxCalls, _PythonWrapperCodegen):
     """PyTorch's wrapper code generation, with faster allocations and checks of layouts."""
 
     @staticmethod
@@ -313,6 +329,7 @@ custom_backend_passes["mpsx cache key"] = _CacheKey()
 register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())
 lowerings.install()
+float_arguments.install()
 choices.install()
 batching.install()
 replay.install()

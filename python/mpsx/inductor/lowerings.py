@@ -16,13 +16,14 @@ import torch
 from torch._C import DispatchKey
 from torch._inductor import decomposition, lowering
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
+from torch._inductor.fx_passes import post_grad
 from torch._inductor.ir import TensorBox
 from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.shape_propagation import ShapePropagationOpsHandler
 from torch._inductor.virtualized import V, ops
 from torch._ops import OpOverload
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Promotion
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import foreach
 from .decompositions import DECOMPOSITIONS, keep_roundings
@@ -59,6 +60,30 @@ def on_mpsx(values: Any) -> bool:
     return False
 
 
+def is_number(operand: Any) -> bool:
+    """Return whether an operand is a tensor on the CPU, which must have no dimensions. Eager kernels treat it like a
+    Python number, and Dynamo passes Python floats that change between calls as such tensors."""
+    return isinstance(operand, TensorBox) and operand.get_device().type == "cpu"
+
+
+def constant(number: TensorBox) -> Any:
+    """Return the value of a constant, for which Inductor would otherwise compile a C++ kernel. Return others as is."""
+    found = lowering.get_constant_value(number)
+    return number if found is None else found.value
+
+
+def number_as_in_eager(row: Row, index: int, operand: Any, promoted: Any, dtype: torch.dtype) -> Any:
+    """Return an operand of a 16-bit operator. If it is a number, round it as the eager kernel does, which keeps the
+    right operand of EXACT rows in float32."""
+    exact = row.number == "EXACT" and (index == 1 or not is_number(operand))
+    value = constant(operand) if is_number(operand) else promoted
+    if isinstance(value, bool | int | float):
+        return value if exact else torch.tensor(value, dtype=dtype).item()
+    if exact and is_number(operand):
+        return lowering.expand(lowering.to_dtype(operand, torch.float32), promoted.get_size())
+    return promoted
+
+
 def pointwise(row: Row, operands: Sequence[Any], scalars: Sequence[float]) -> TensorBox:
     """Return the result of a row after type promotion and broadcasting."""
     if not any(isinstance(x, TensorBox) for x in operands) or not all(isinstance(s, int | float) for s in scalars):
@@ -69,15 +94,25 @@ def pointwise(row: Row, operands: Sequence[Any], scalars: Sequence[float]) -> Te
     dtype = next(x for x in args if isinstance(x, TensorBox)).get_dtype()
     if dtype not in TYPES[row.types] or (row.promotion == "SAME" and dtype != operands[0].get_dtype()):
         raise Unsupported
-    if row.number != "EXACT" and dtype in (torch.float16, torch.bfloat16):
-        args = [torch.tensor(x, dtype=dtype).item() if isinstance(x, bool | int | float) else x for x in args]
+    if dtype in (torch.float16, torch.bfloat16):
+        given = enumerate(zip(operands, args, strict=True))
+        args = [number_as_in_eager(row, i, operand, promoted, dtype) for i, (operand, promoted) in given]
     element, scalars = METAL_TYPES[dtype], tuple(scalars)
 
     def inner(*values: Any) -> Any:
         return ops.mpsx_row(row.name, element, scalars, *values)
 
-    result = torch.bool if row.returns_bool else torch.int32 if row.name == "frexp_exponent" else None
+    result = torch.bool if row.returns_bool else torch.int32 if row.name == "frexp_exponent" else dtype
     return lowering.make_pointwise(inner, override_return_dtype=result)(*args)
+
+
+def computes_float64_number(values: Any) -> bool:
+    """Return whether the operands are float64 numbers on the CPU in a graph for mpsx. Fused into a kernel, the operator
+    would be computed in float32."""
+    operands = [x for x in tree_leaves(values) if isinstance(x, TensorBox)]
+    if "mpsx" not in V.graph.device_types or not all(map(is_number, operands)):
+        return False
+    return any(x.get_dtype() == torch.float64 for x in operands) and not any(x.get_size() for x in operands)
 
 
 def run(call: Call) -> Any:
@@ -132,6 +167,9 @@ def lowered(op: OpOverload, signature: Callable[..., Call], previous: Callable[.
 
     @functools.wraps(previous or signature)
     def lower(*args: Any, **kwargs: Any) -> Any:
+        if computes_float64_number((args, kwargs)):
+            args, kwargs = tree_map_only(TensorBox, constant, (args, kwargs))
+            return lowering.fallback_handler(op, add_to_fallback_set=False)(*args, **kwargs)
         if on_mpsx((args, kwargs)):
             try:
                 call = signature(*args, **kwargs)
@@ -287,9 +325,19 @@ def counts_padding_of_partial_windows(values: Any) -> bool:
     return on_mpsx(values) and ceil_mode and count_include_pad
 
 
+def _choose_mpsx_over_cpu() -> None:
+    """Let lowerings of elementwise operators compute on mpsx although the first operand is a number on the CPU, as
+    PyTorch does for the GPUs that it knows."""
+    is_gpu = lowering.is_gpu
+    lowering.is_gpu = lambda device: device == "mpsx" or is_gpu(device)
+
+
 def install() -> None:
     """Wrap the lowerings and decompositions."""
     _add_operation()
+    _choose_mpsx_over_cpu()
+    # PyTorch's rule for aten.round, which removes it for integers, does not accept the number of decimals.
+    post_grad.noop_registry.pop(torch.ops.aten.round.decimals, None)
     if torch.__version__ < "2.13":
         keep_roundings()
     for op, own in DECOMPOSITIONS.items():

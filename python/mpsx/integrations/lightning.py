@@ -114,6 +114,12 @@ def _offer(module: ModuleType) -> None:
         option.type.choices = (*option.type.choices, "mpsx")
 
 
+def _log_outside_of_graphs(module: ModuleType) -> None:
+    """Let torch.compile(LightningModule) break its graph at `self.log` instead of failing: Dynamo cannot trace how
+    Lightning inspects the signature of the training step."""
+    module.LightningModule.log = torch.compiler.disable(module.LightningModule.log)
+
+
 def _processes(trainer: str, fabric: str) -> dict[str, tuple]:
     """Patch multi-process strategies and the command line."""
     no_stream = ("if device_ids is not None else", "if False else")  # Lightning sets up DDP on a CUDA stream
@@ -164,6 +170,7 @@ def _patches(trainer: str, fabric: str) -> dict[str, tuple]:
             ),
         ),
         f"{fabric}.utilities.device_parser": _choice("_select_auto_accelerator"),
+        f"{trainer}.core.module": (_log_outside_of_graphs,),
         f"{trainer}.trainer.connectors.accelerator_connector": _connector("_AcceleratorConnector"),
         f"{fabric}.connector": (*_connector("_Connector"), *_choice("_Connector._choose_auto_accelerator")),
         f"{fabric}.utilities.seed": (instead_of_cuda("_collect_rng_states", "_set_rng_states", condition=None),),
