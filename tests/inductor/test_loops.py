@@ -219,3 +219,21 @@ def test_layouts_of_channels() -> None:
 def test_pooling_is_eager() -> None:
     """Compiled max pooling equals the eager one bit for bit, ties included."""
     compare(POOLING)
+
+
+# Random terms of both signs would hide the rounding errors of a long sum.
+LONG_SUMS = """
+SUMS = [((1000003,), 0), ((4, 300000), 1), ((100000, 16), 0), ((64, 70, 300), (0, 2)), ((9000, 3, 40), (0, 2))]
+for shape, dims in SUMS:
+    x = torch.full(shape, 1.0001, device="mpsx")
+    for function in (lambda x: x.sum(dims), lambda x: (x * x).mean(dims), lambda x: torch.var_mean(x, dims)[1]):
+        exact = function(x.cpu().double())
+        eager, compiled = (((f(x).cpu() - exact) / exact).abs().max() for f in (function, torch.compile(function)))
+        assert compiled <= 2 * eager + 2e-6, (shape, dims, eager, compiled)
+print("compared")
+"""
+
+
+def test_long_sums_are_as_accurate_as_eager_ones() -> None:
+    done = run_compiled(LONG_SUMS, MPSX_DRIVER="host")
+    assert done.stdout == "compared\n", done.stdout + done.stderr

@@ -19,6 +19,13 @@ def test_cpp_wrapper_raises() -> None:
         compiled(torch.randn(6, 5, device="mpsx"))
 
 
+def test_combo_kernels_raise() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: [x.sum(0) * 2, (x + 1).log1p()], options={"combo_kernels": True})
+    with fresh_inductor_cache(), pytest.raises(RuntimeError, match="combo_kernels is not supported"):
+        compiled(torch.randn(64, 64, device="mpsx"))
+
+
 def test_ahead_of_time_compilation_raises() -> None:
     program = torch.export.export(nn.ReLU().to("mpsx"), (torch.randn(2, 3, device="mpsx"),))
     with pytest.raises(RuntimeError, match="AOTInductor and cpp_wrapper are not supported"):

@@ -152,6 +152,10 @@ class Scheduling(MetalScheduling):
         with config.patch({"triton.coalesce_tiling_analysis": False}) if runs_loops() else nullcontext():
             super().codegen_node(node)
 
+    def codegen_combo_kernel(self, combo_kernel_node: Any) -> None:
+        """Reject Inductor's option `combo_kernels`, which only Triton supports. batching.py fuses small kernels."""
+        raise NotImplementedError("mpsx: combo_kernels is not supported; small kernels are fused without it")
+
     def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
         """Return whether to fuse a node with a consumer of its results."""
         return self.fits_kernel(node1, node2) and super().can_fuse_vertical(node1, node2)

@@ -6,6 +6,7 @@ LANES-th thread reduces LANES columns together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from .lanes import LANES, LaneKernel
 from .nesting import digits_of, known, loop
 
 MAX_KEPT = 4096  # elements of a row that a thread keeps for its second pass
+# After so many terms, a partial sum is added to another one and starts again at zero. Otherwise, the rounding errors of
+# a long sum of equal signs grow with its length.
+TERMS = 128
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Accumulator:
     finalize: str = ""  # runs for each lane at the end
     first_pass: bool = False  # runs in an earlier loop, because other accumulators need its result
     second_pass: str = ""  # the variable that it accumulates, if it needs the result of a first pass
+    sums: str = ""  # the array if it sums float32 numbers
 
 
 @dataclass
@@ -104,7 +109,8 @@ class LoopKernel(LaneKernel):
         elif reduction_type in ("sum", "prod"):
             first, op = ("0", "+") if reduction_type == "sum" else ("1", "*")
             kind = DTYPE_TO_METAL[DTYPE_TO_COMPUTATION_DTYPE[src_dtype]]
-            self._accumulate({acc: (kind, first)}, f"{a} = {a} {op} {value};", f"{a} = {a} {op} {b};")
+            self._accumulate({acc: (kind, first)}, f"{a} = {a} {op} {value};", f"{a} = {a} {op} {b};",
+                             sums=acc if (kind, op) == ("float", "+") else "")  # fmt: skip
         elif reduction_type in ("max", "min"):
             call = f"{a} = c10::metal::{reduction_type}"
             self._accumulate({acc: (kind, _identity(reduction_type, src_dtype))},
@@ -154,9 +160,9 @@ class LoopKernel(LaneKernel):
         element."""
         mean, count = f"{acc}_mean", " * ".join(f"float({self._numel(t)})" for t in self.range_trees if t.is_reduction)
         self._accumulate({mean: ("float", "0")}, f"{mean}[lane] += {value};", f"{mean}[lane] += {mean}[other];",
-                     finalize=f"{mean}[lane] /= {count};", first_pass=True)  # fmt: skip
+                     finalize=f"{mean}[lane] /= {count};", first_pass=True, sums=mean)  # fmt: skip
         self._accumulate({acc: ("float", "0")}, f"{acc}[lane] += ({value} - {mean}[lane]) * ({value} - {mean}[lane]);",
-                     f"{acc}[lane] += {acc}[other];", second_pass=str(value))  # fmt: skip
+                     f"{acc}[lane] += {acc}[other];", second_pass=str(value), sums=acc)  # fmt: skip
         return tuple(self._result(text, torch.float32) for text in (f"{mean}[lane]", f"{acc}[lane]", count))
 
     def codegen_body(self) -> None:
@@ -263,14 +269,29 @@ class LoopKernel(LaneKernel):
         for name, (kind, init) in ((n, t) for a in accumulators for n, t in a.arrays.items()):
             code.writeline(f"{kind} {name}[{LANES}];")
             code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {init};")
-        with self._loops(code, stage.entries, columns) as body:
+        sums = [a.sums for a in accumulators if a.sums] if self._has_long_sums(columns is None) else []
+        restart = ""
+        if sums:
+            count, updates = f"{sums[0]}_terms", (f"{n}_total[lane] += {n}[lane]; {n}[lane] = 0;" for n in sums)
+            code.writelines([f"int {count} = 0;", *(f"float {name}_total[{LANES}] = {{}};" for name in sums)])
+            restart = (f"if (++{count} % {TERMS} == 0) for (int lane = 0; lane < {LANES}; ++lane) "
+                       f"{{ {' '.join(updates)} }}")  # fmt: skip
+        with self._loops(code, stage.entries, columns, restart) as body:
             body.writelines([*lines, *(a.update for a in accumulators)])
+        for name in sums:
+            code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] += {name}_total[lane];")
         for a in accumulators:
             self._finalize(code, a, columns is None)
 
     def _row(self) -> IterationRangesRoot:
         """Return the last range over reduced elements."""
         return [tree for tree in self.range_trees if tree.is_reduction][-1]
+
+    def _has_long_sums(self, along_rows: bool) -> bool:
+        """Return whether a lane may add more than TERMS numbers."""
+        sizes = [tree.numel for tree in self.range_trees if tree.is_reduction]
+        count = math.prod(map(int, sizes)) if known(*sizes) else math.inf
+        return count > (TERMS * LANES if along_rows else TERMS)
 
     def _keeps_rows(self) -> bool:
         """Return whether a row is short enough to keep its values between two passes."""
@@ -292,9 +313,9 @@ class LoopKernel(LaneKernel):
 
     @contextmanager
     def _loops(self, code: IndentedBuffer, entries: list[IterationRangesEntry],
-               columns: IterationRangesRoot | None) -> Iterator[IndentedBuffer]:  # fmt: skip
+               columns: IterationRangesRoot | None, restart: str) -> Iterator[IndentedBuffer]:  # fmt: skip
         """Emit loops over all elements of a row, with the lines written to the result. The innermost loop is the one
-        over lanes."""
+        over lanes. `restart` follows it."""
         trees = [t for t in self.range_trees if t.is_reduction]
         with ExitStack() as stack:
             for tree in trees:
@@ -310,6 +331,8 @@ class LoopKernel(LaneKernel):
                     head = f"for ({self.index_dtype} base = 0; base < {counts[0]}; base += {LANES}) {{"
                     stack.enter_context(loop(code, head))
                     code.writeline(self._lane_count(counts[0], "base"))
+                if tree is trees[-1] and restart:
+                    stack.callback(code.writeline, restart)
                 body = stack.enter_context(self._lanes(code, columns)) if tree is trees[-1] else code
                 if strip:
                     body.writeline(f"const {self.index_dtype} {names[0]} = base + lane;")
