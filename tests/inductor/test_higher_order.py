@@ -109,3 +109,21 @@ def test_regions_allocate_as_graphs_do() -> None:
     assert "empty_strided_mpsx(" in code
     assert "= empty_strided(" not in code
     assert code.count("Kernels(globals())") == 1
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_recomputed_dropout_equals_eager(reentrant: bool) -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5), nn.Linear(64, 64), nn.Dropout(0.3)).to("mpsx")
+    x = torch.randn(30, 4, device="mpsx", requires_grad=True)
+
+    def run(function: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        y = function(x)
+        return [y, *torch.autograd.grad(y.square().sum(), x), torch.rand(3, device="mpsx")]
+
+    with torch._inductor.config.patch(fallback_random=True):
+        found = run(torch.compile(lambda x: checkpoint(model, x, use_reentrant=reentrant)))
+    for got, want in zip(found, run(model), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)

@@ -45,6 +45,7 @@ from . import (
     preloading,
     replay,
     rows,
+    saved_rng,
     vectors,
 )
 from .kernels import Kernels
@@ -334,6 +335,7 @@ register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())
 lowerings.install()
 float_arguments.install()
+saved_rng.install()
 choices.install()
 batching.install()
 replay.install()
