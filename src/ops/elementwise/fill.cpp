@@ -135,7 +135,7 @@ bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& st
                                                        : !whole && all_integral;
   const double a = start.toDouble(), b = end.toDouble(), d = step.toDouble();
   TORCH_CHECK(d > 0 || d < 0, "arange: step must be nonzero");
-  TORCH_CHECK_VALUE(!whole || !integral || step.to<int64_t>() != 0, "arange: step must be nonzero");
+  TORCH_CHECK_VALUE(!integral || step.to<int64_t>() != 0, "arange: step must be nonzero");
   TORCH_CHECK(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
   TORCH_CHECK((d > 0 && b >= a) || (d < 0 && b <= a),
               "arange: upper bound and lower bound inconsistent with step sign");

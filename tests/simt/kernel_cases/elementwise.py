@@ -166,7 +166,8 @@ ACTIVATIONS = {
     "log_sigmoid": F.logsigmoid,
     "threshold": lambda x: F.threshold(x, 0.1, -7.0),
     "hardshrink": F.hardshrink,
-    "softshrink": lambda x: F.softshrink(x, 0.25),  # PyTorch 2.14 rounds lambda to 16 bits
+    # PyTorch 2.14 rounds lambda to 16 bits.
+    "softshrink": lambda x: F.softshrink(x, 0.3 if torch.__version__ < "2.14" else 0.25),
     "nan_to_num": lambda x: torch.nan_to_num(x, 0.5, 1.5, 2.5),
     "round to tenths": lambda x: torch.round(x, decimals=1),
     "round to tens": lambda x: torch.round(x, decimals=-1),
