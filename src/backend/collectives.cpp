@@ -64,7 +64,7 @@ class DeviceWork final : public Work {
   Ptr<c10::ivalue::Future> getFuture() override {
     std::call_once(future_made_, [this] {
       call_->future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors(), std::vector{this_device()});
-      // A weak pointer, because the call owns gloo's future, which owns this callback.
+      // The call owns gloo's future, which owns this callback. With a shared pointer, they would keep each other alive.
       inner().getFuture()->addCallback([weak = std::weak_ptr(call_)](c10::ivalue::Future& done) {
         const auto call = weak.lock();
         if (done.hasError()) {

@@ -8,6 +8,7 @@ the value, and return the code for the earlier one (with tensors on the CPU, too
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,21 +24,20 @@ def has_float_symbol(gm: GraphModule) -> bool:
     return on_mpsx and any(isinstance(value, torch.SymFloat) for value in values)
 
 
+def rejecting(check: Callable[..., None], bypass: type[Exception]) -> Callable[..., None]:
+    """Return a cache's check of a graph that also rejects symbolic floats, by raising `bypass`."""
+
+    @functools.wraps(check)
+    def check_graph(gm: GraphModule, *args: Any, **kwargs: Any) -> None:
+        check(gm, *args, **kwargs)
+        if has_float_symbol(gm):
+            raise bypass("the graph depends on a symbolic float")
+
+    return check_graph
+
+
 def install() -> None:
     """Let the checks of both caches reject such graphs."""
-    check_graph, check_autograd = codecache.FxGraphCache._check_can_cache, autograd_cache.check_cacheable
-
-    @functools.wraps(check_graph)
-    def _check_can_cache(gm: GraphModule, *args: Any, **kwargs: Any) -> None:
-        check_graph(gm, *args, **kwargs)
-        if has_float_symbol(gm):
-            raise codecache.BypassFxGraphCache("the graph depends on a symbolic float")
-
-    @functools.wraps(check_autograd)
-    def check_cacheable(gm: GraphModule) -> None:
-        check_autograd(gm)
-        if has_float_symbol(gm):
-            raise autograd_cache.BypassAOTAutogradCache("the graph depends on a symbolic float")
-
-    codecache.FxGraphCache._check_can_cache = staticmethod(_check_can_cache)
-    autograd_cache.check_cacheable = check_cacheable
+    graphs = codecache.FxGraphCache
+    graphs._check_can_cache = staticmethod(rejecting(graphs._check_can_cache, codecache.BypassFxGraphCache))
+    autograd_cache.check_cacheable = rejecting(autograd_cache.check_cacheable, autograd_cache.BypassAOTAutogradCache)

@@ -39,7 +39,7 @@ class Accumulator:
     finalize: str = ""  # runs for each lane at the end
     first_pass: bool = False  # runs in an earlier loop, because other accumulators need its result
     second_pass: str = ""  # the variable that it accumulates, if it needs the result of a first pass
-    sums: str = ""  # the array if it sums float32 numbers
+    sums: bool = False  # whether its array is a sum of float32 numbers
 
 
 @dataclass
@@ -110,7 +110,7 @@ class LoopKernel(LaneKernel):
             first, op = ("0", "+") if reduction_type == "sum" else ("1", "*")
             kind = DTYPE_TO_METAL[DTYPE_TO_COMPUTATION_DTYPE[src_dtype]]
             self._accumulate({acc: (kind, first)}, f"{a} = {a} {op} {value};", f"{a} = {a} {op} {b};",
-                             sums=acc if (kind, op) == ("float", "+") else "")  # fmt: skip
+                             sums=(kind, op) == ("float", "+"))  # fmt: skip
         elif reduction_type in ("max", "min"):
             call = f"{a} = c10::metal::{reduction_type}"
             self._accumulate({acc: (kind, _identity(reduction_type, src_dtype))},
@@ -160,9 +160,9 @@ class LoopKernel(LaneKernel):
         element."""
         mean, count = f"{acc}_mean", " * ".join(f"float({self._numel(t)})" for t in self.range_trees if t.is_reduction)
         self._accumulate({mean: ("float", "0")}, f"{mean}[lane] += {value};", f"{mean}[lane] += {mean}[other];",
-                     finalize=f"{mean}[lane] /= {count};", first_pass=True, sums=mean)  # fmt: skip
+                     finalize=f"{mean}[lane] /= {count};", first_pass=True, sums=True)  # fmt: skip
         self._accumulate({acc: ("float", "0")}, f"{acc}[lane] += ({value} - {mean}[lane]) * ({value} - {mean}[lane]);",
-                     f"{acc}[lane] += {acc}[other];", second_pass=str(value), sums=acc)  # fmt: skip
+                     f"{acc}[lane] += {acc}[other];", second_pass=str(value), sums=True)  # fmt: skip
         return tuple(self._result(text, torch.float32) for text in (f"{mean}[lane]", f"{acc}[lane]", count))
 
     def codegen_body(self) -> None:
@@ -269,7 +269,7 @@ class LoopKernel(LaneKernel):
         for name, (kind, init) in ((n, t) for a in accumulators for n, t in a.arrays.items()):
             code.writeline(f"{kind} {name}[{LANES}];")
             code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {init};")
-        sums = [a.sums for a in accumulators if a.sums] if self._has_long_sums(columns is None) else []
+        sums = [n for a in accumulators if a.sums for n in a.arrays] if self._has_long_sums(columns is None) else []
         restart = ""
         if sums:
             count, updates = f"{sums[0]}_terms", (f"{n}_total[lane] += {n}[lane]; {n}[lane] = 0;" for n in sums)

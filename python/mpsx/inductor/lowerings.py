@@ -167,9 +167,6 @@ def lowered(op: OpOverload, signature: Callable[..., Call], previous: Callable[.
 
     @functools.wraps(previous or signature)
     def lower(*args: Any, **kwargs: Any) -> Any:
-        if computes_float64_number((args, kwargs)):
-            args, kwargs = tree_map_only(TensorBox, constant, (args, kwargs))
-            return lowering.fallback_handler(op, add_to_fallback_set=False)(*args, **kwargs)
         if on_mpsx((args, kwargs)):
             try:
                 call = signature(*args, **kwargs)
@@ -179,6 +176,9 @@ def lowered(op: OpOverload, signature: Callable[..., Call], previous: Callable[.
                 pass
             if previous is None or op in decomposition.decompositions:
                 return lowering.fallback_handler(op, add_to_fallback_set=False)(*args, **kwargs)
+        elif computes_float64_number((args, kwargs)):
+            args, kwargs = tree_map_only(TensorBox, constant, (args, kwargs))
+            return lowering.fallback_handler(op, add_to_fallback_set=False)(*args, **kwargs)
         if previous is None:
             return lowering.fallback_handler(op, add_to_fallback_set=False)(*args, **kwargs)
         return previous(*args, **kwargs)
