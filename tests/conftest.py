@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,14 @@ def seeded() -> None:
     """
     torch.default_generator.manual_seed(0)
     torch.mpsx.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def fresh_accelerate_state() -> Iterator[None]:
+    """Reset accelerate's global state, because an Accelerator rejects options that differ from an earlier one's."""
+    yield
+    if state := sys.modules.get("accelerate.state"):
+        state.AcceleratorState._reset_state(True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -52,10 +52,6 @@ SECTIONS = {text.split("\n", 1)[0]: text for text in (DOCS / "training.md").read
 def test_training(title: str) -> None:
     library = LIBRARIES[title.partition(":")[0]]
     pytest.importorskip(library, reason=f"{library} is not installed")
-    if library == "accelerate":  # accelerate keeps global state
-        from accelerate.state import AcceleratorState
-
-        AcceleratorState._reset_state(True)
     (code,) = blocks(SECTIONS[title])
     exec(compile(code, "training.md", "exec"), {"__name__": "training"})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,6 @@ import torch
 from torch import nn
 
 accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
-
-
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Reset accelerate's global state after each test."""
-    yield
-    accelerate.state.AcceleratorState._reset_state(True)
 
 
 def test_device() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,6 @@ import torch
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
-
-
-@pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
-    """Reset accelerate's global state after each test."""
-    yield
-    accelerate.state.AcceleratorState._reset_state(True)
 
 
 class Glue(torch.utils.data.Dataset):
