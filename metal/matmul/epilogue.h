@@ -1,6 +1,7 @@
 // GEMM epilogues, which turn accumulators into output elements.
 #pragma once
 
+#include "lib/gelu.h"
 #include "lib/gemm.h"
 #include "lib/math.h"
 #include "matmul/params.h"
@@ -26,15 +27,14 @@ struct accumulator<bfloat> {
 template <typename T>
 using accumulator_t = typename accumulator<T>::type;
 
+// Uses the expressions of activation.def and unary.def, so that a fused activation returns the same as a separate one.
+// Only silu may differ in the last bits: its correctly rounded division would be a function call on NVIDIA GPUs, and a
+// kernel with calls executes wgmma instructions one by one.
 inline float apply_activation(float x, uint activation) {
   switch (activation) {
-    case kActivationRelu: return is_nan(x) ? x : max(x, 0.0f);
-    case kActivationGelu: return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));
-    case kActivationGeluTanh: {
-      const float inner = (M_SQRT2_F * M_2_SQRTPI_F * 0.5f) * fma(0.044715f * x * x, x, x);
-      return 0.5f * x * (1.0f + precise::tanh(inner));
-    }
-    // A correctly rounded division would be a function call on NVIDIA GPUs (see attention_tiles.h).
+    case kActivationRelu: return x < 0.0f ? 0.0f : x;
+    case kActivationGelu: return 0.5f * x * twice_normal_cdf(x);
+    case kActivationGeluTanh: return gelu_tanh(x);
     case kActivationSilu: return x * fast::divide(1.0f, 1.0f + precise::exp(-x));
     default: return x;
   }

@@ -39,6 +39,7 @@ from . import (
     coalescing,
     columns,
     compile_time,
+    epilogues,
     float_arguments,
     loops,
     lowerings,
@@ -337,6 +338,7 @@ lowerings.install()
 float_arguments.install()
 saved_rng.install()
 choices.install()
+epilogues.install()
 batching.install()
 replay.install()
 compile_time.install()

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "ops/elementwise/elementwise.h"
 #include "runtime/device.h"
 #include "runtime/tier.h"
 #include "runtime/tuning.h"
@@ -102,6 +103,7 @@ struct Choice {
   const KernelSet* several;  // the kernels whose threadgroups compute several tiles, or null
   uint64_t threadgroups;     // for one matrix and one split of K
   SplitK split;
+  bool activates;  // whether the kernels apply the activation
 };
 Choice single_tile(const MatmulParams& p, size_t i, const Form& form, const KernelSet* kernels, bool allows_several) {
   const Tile& tile = kTiles[i];
@@ -110,16 +112,18 @@ Choice single_tile(const MatmulParams& p, size_t i, const Form& form, const Kern
           kernels,
           allows_several ? &kernels_of(i, several) : nullptr,
           tile_count(p.M, p.N, 1, tile.M, tile.N),
-          {1, p.K}};
+          {1, p.K},
+          form.variant == kActivated};
 }
 Choice cluster(const MatmulParams& p, size_t i, const Form& form) {
   const Cluster& c = kClusters[i];
   const uint64_t blocks = tile_count(p.M, p.N, 1, c.rows * c.M, c.columns * c.N);
-  return {c, &cluster_kernels(i, form), nullptr, blocks * c.rows * c.columns, {1, p.K}};
+  return {c, &cluster_kernels(i, form), nullptr, blocks * c.rows * c.columns, {1, p.K}, false};
 }
 
 // Returns the kernel and the split of K for which the busiest core takes the least time. Times are counted in
-// multiply-adds. `aligned`: TMA can load both operands, and K > 0.
+// multiply-adds. An activation is applied by the kernel, by the kernel that adds the parts of K, or separately.
+// `form` is without it. `aligned`: TMA can load both operands, and K > 0.
 std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag, bool aligned) {
   const Tuning& tuned = runtime::tuning();
   constexpr uint32_t kMaxSplits = 64, kAlignment = 64, kMaxWaves = 4;
@@ -129,6 +133,11 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   // Only then can a kernel for several tiles or for clusters be used, because these load everything with TMA.
   const bool tma_only = aligned && form.variant == kPlain;
   const bool allows_several = tma_only && (!p.has_c || p.c.row == 0);  // those kernels add only equal rows
+  const bool activates = p.activation != kActivationNone;
+  const double outputs = double(args.batch) * p.M * p.N / cores;
+  // A separate activation loads and stores each output once, and a partial sum is a float that is stored and loaded.
+  const double activation =
+      activates ? tuned.matmul_reduce_launch + tuned.matmul_partial * outputs * double(args.out.element_size()) / 4 : 0;
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](Choice choice, double speed, const Cluster* in_clusters) {
@@ -142,23 +151,29 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
       if (in_clusters && k < tuned.matmul_cluster_k) break;
       double time = std::ceil(groups * splits / cores) * tile.M * tile.N * (k + tuned.matmul_tile_ends) / speed;
       if (splits > 1)
-        time += tuned.matmul_reduce_launch + tuned.matmul_partial * splits * double(args.batch) * p.M * p.N / cores;
+        time += tuned.matmul_reduce_launch + tuned.matmul_partial * splits * outputs;
+      else if (!choice.activates)
+        time += activation;
       if (time >= least) continue;
       least = time;
       choice.split = {uint32_t(ceil_div(p.K, std::max(k, 1u))), k};
       best = choice;
     }
   };
-  for (size_t i = 0; i < kTileCount; ++i) {
-    const Tile& tile = kTiles[i];
-    const double speed = tuned.*(tag == Tag::f32 ? tile.speed_f32 : tile.speed_16bit);
-    const KernelSet* const kernels = usable_kernels(i, form, tag, aligned);
-    if (speed == 0 || !kernels) continue;
-    // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of GPT-2
-    // (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
-    if (p.has_c && tile.threads > 256) continue;
-    consider(single_tile(p, i, form, kernels, allows_several), speed, nullptr);
-  }
+  const auto consider_tiles = [&](const Form& variant) {
+    for (size_t i = 0; i < kTileCount; ++i) {
+      const Tile& tile = kTiles[i];
+      const double speed = tuned.*(tag == Tag::f32 ? tile.speed_f32 : tile.speed_16bit);
+      const KernelSet* const kernels = usable_kernels(i, variant, tag, aligned);
+      if (speed == 0 || !kernels) continue;
+      // With more than 256 threads, ptxas spills the accumulators where the epilogue adds c. On an H100, a layer of
+      // GPT-2 (4096 x 768 to 3072, bf16) takes 94 us with a bias and 37 us without.
+      if (p.has_c && tile.threads > 256) continue;
+      consider(single_tile(p, i, variant, kernels, allows_several && variant.variant == kPlain), speed, nullptr);
+    }
+  };
+  consider_tiles(form);
+  if (activates && form.variant == kPlain) consider_tiles({kActivated, form.transpose_a, form.transpose_b});
   for (size_t i = 0; i < std::size(kClusters) && tma_only; ++i) {
     const double speed = tuned.*kClusters[i].speed;
     if (speed > 0 && cluster_kernels(i, form).has(tag)) consider(cluster(p, i, form), speed, &kClusters[i]);
@@ -168,9 +183,10 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
 }
 
 // For GPUs where small tiles are fastest.
-std::optional<Choice> choose_small_tile(const GemmArgs& args, const Form& form, Tag tag) {
+std::optional<Choice> choose_small_tile(const GemmArgs& args, Form form, Tag tag) {
   const Tuning& tuned = runtime::tuning();
   const MatmulParams& p = args.p;
+  if (p.activation != kActivationNone && form.variant == kPlain) form.variant = kActivated;
   const bool large = p.K >= tuned.matmul_wide_tile_k || double(p.M) * p.N >= tuned.matmul_wide_tile_outputs;
   for (const size_t tile : {large ? k64x128 : k64x64, k64x64})
     if (kernels_of(tile, form).has(tag)) return single_tile(p, tile, form, &kernels_of(tile, form), false);
@@ -206,6 +222,35 @@ bool make_loadable(Tensor& operand, MatmulStrides& s, uint32_t columns, uint32_t
   return false;
 }
 
+void launch(GemmArgs& args, const Choice& choice) {
+  MatmulParams& p = args.p;
+  const Tag tag = tag_of(args.out);
+  const TileShape& tile = choice.tile;
+  const Tensor partials = args.set_split_k(choice.split);
+  const uint64_t tiles = choice.threadgroups * args.batch, resident = resident_threadgroups(tile);
+  if (choice.several && choice.several->has(tag) && p.split_k == 1 && tiles > resident) {
+    p.tiles = uint32_t(tiles);
+    Launch l(choice.several->get(tag));
+    l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p);
+    l.groups({uint32_t(resident), 1, 1}, tile.threads, true);
+    l.work(tiles * tile.M * tile.N * (1 + p.K / 16) / resident).run();
+    return;
+  }
+  Launch l(choice.kernels->get(tag));
+  l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p).outputs(partials);
+  l.groups({uint32_t(choice.threadgroups), 1, uint32_t(args.batch) * p.split_k}, tile.threads, true);
+  l.work(uint64_t(tile.M) * tile.N * (1 + p.k_per_split / 16)).run();
+  args.reduce_split_k(partials);
+}
+
+// Applies an activation in place.
+void activate(const Tensor& out, uint32_t activation) {
+  static const ElementwiseKernels relu("relu", 1), gelu("gelu_none", 1), gelu_tanh("gelu_tanh", 1), silu("silu", 1);
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(out).build();
+  const ElementwiseKernels* const kernels[] = {&relu, &gelu, &gelu_tanh, &silu};
+  kernels[activation - kActivationRelu]->run(iter, tag_of(out), {});
+}
+
 }  // namespace
 
 bool launch_tensor_tier(GemmArgs& args) {
@@ -224,29 +269,17 @@ bool launch_tensor_tier(GemmArgs& args) {
   if (p.has_c && uint64_t(p.N) * uint64_t(p.c.column) > UINT32_MAX) return false;  // kernels index a row with 32 bits
   const bool relaxed =
       tag == Tag::f32 && at::globalContext().float32MatmulPrecision() != at::Float32MatmulPrecision::HIGHEST;
-  const Variant variant = p.activation != kActivationNone ? kActivated : relaxed ? kRelaxed : kPlain;
   const bool transpose_a = make_loadable(args.a, p.a, p.K, p.M), transpose_b = make_loadable(args.b, p.b, p.N, p.K);
-  const Form form{variant, transpose_a, transpose_b};
+  const Form form{relaxed ? kRelaxed : kPlain, transpose_a, transpose_b};
   const bool aligned = p.K > 0 && has_aligned_rows(args.a, p.a) && has_aligned_rows(args.b, p.b);
   const auto choice = runtime::prefers_large_tensor_tiles() ? choose_by_time(args, form, tag, aligned)
                                                             : choose_small_tile(args, form, tag);
   if (!choice) return false;
-  const TileShape& tile = choice->tile;
-  const Tensor partials = args.set_split_k(choice->split);
-  const uint64_t tiles = choice->threadgroups * args.batch, resident = resident_threadgroups(tile);
-  if (choice->several && choice->several->has(tag) && p.split_k == 1 && tiles > resident) {
-    p.tiles = uint32_t(tiles);
-    Launch l(choice->several->get(tag));
-    l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p);
-    l.groups({uint32_t(resident), 1, 1}, tile.threads, true);
-    l.work(tiles * tile.M * tile.N * (1 + p.K / 16) / resident).run();
-    return true;
-  }
-  Launch l(choice->kernels->get(tag));
-  l.outputs(args.out).inputs(args.a, args.b).pointer(args.c_data()).bytes(p).outputs(partials);
-  l.groups({uint32_t(choice->threadgroups), 1, uint32_t(args.batch) * p.split_k}, tile.threads, true);
-  l.work(uint64_t(tile.M) * tile.N * (1 + p.k_per_split / 16)).run();
-  args.reduce_split_k(partials);
+  const uint32_t activation = p.activation;
+  const bool activates = choice->activates || choice->split.splits > 1;
+  if (!activates) p.activation = kActivationNone;
+  launch(args, *choice);
+  if (!activates && activation != kActivationNone) activate(args.out, activation);
   return true;
 }
 

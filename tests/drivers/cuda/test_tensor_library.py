@@ -25,6 +25,7 @@ KERNELS = """
 MPSX_KERNEL("matmul_tensor_64x128_nt_f16", matmul_tensor<half, Tile64x128, false, true, false, false, false>)
 MPSX_KERNEL("matmul_tensor_cluster_128x128_tn_f16", matmul_tensor_cluster<half, Tile128x128, 2, 2, true, false>)
 MPSX_KERNEL("matmul_tensor_cluster_64x128_nt_f16", matmul_tensor_cluster<half, Tile64x128, 4, 2, false, true>)
+MPSX_KERNEL("matmul_tensor_act_128x128_nt_f16", matmul_tensor<half, Tile128x128, false, true, false, true, true>)
 MPSX_KERNEL("matmul_tensor_several_128x192_tn_f16", matmul_tensor_several<half, Tile128x192, true, false>)
 """
 
@@ -37,19 +38,19 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("lib", "matmul"):
         shutil.copytree(METAL / folder, sources / folder, ignore=shutil.ignore_patterns("*.metal"))
     text = (METAL / "matmul" / "matmul_tensor.metal").read_text()
-    kept = text[: text.index("// Kernels for any alignment.\n")] + KERNELS  # keep only four kernels
+    kept = text[: text.index("// Kernels for any alignment.\n")] + KERNELS  # keep only five kernels
     (sources / "matmul" / "matmul_tensor.metal").write_text(kept)
     (sources / "matmul" / "copy.metal").write_text(PLAIN)
     monkeypatch.setattr(kernel_library, "SOURCES", sources)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
     found = sorted((name, text) for name, text in unpack(kernel_library.library("cuda")))
-    names = [f"matmul_tensor_{name}_f16"
-             for name in ("64x128_nt", "cluster_128x128_tn", "cluster_64x128_nt", "several_128x192_tn")]  # fmt: skip
+    names = [f"matmul_tensor_{name}_f16" for name in ("64x128_nt", "act_128x128_nt", "cluster_128x128_tn",
+                                                      "cluster_64x128_nt", "several_128x192_tn")]  # fmt: skip
     assert [name for name, _ in found] == ["copy", *(name for name in names for _ in range(2))]
     assert ".target sm_80" in found[0][1]
     for target, instruction in (("sm_90a", "wgmma.mma_async"), ("sm_80", "mma.sync")):
         texts = [text for name, text in found if name in names and f".target {target}" in text]
-        assert len(texts) == 4 and all(instruction in text for text in texts)
+        assert len(texts) == 5 and all(instruction in text for text in texts)
         for size in (4, 8):
             assert sum(f".reqnctapercluster {size}, 1, 1" in text for text in texts) == (target == "sm_90a")
         if target == "sm_90a" and (ptxas := nvidia_program("ptxas")):

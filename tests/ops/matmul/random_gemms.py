@@ -12,9 +12,11 @@ import torch
 from accuracy import assert_as_accurate
 from layouts import on_device
 from tensor_tier import main
+from torch.nn import functional as F
 
 import mpsx
 
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu}
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 # Enough matrices, and a matrix with enough rows, to have more tiles than threadgroups that run at the same time.
 MANY, ROWS = (300, 9000) if mpsx.driver()["name"] == "cuda" else (6, 260)
@@ -48,7 +50,7 @@ def compare(choice: random.Random) -> str:
     if choice.random() < 0.1:
         batch, m, n, k = choice.choice([(), (2,)]), ROWS, choice.choice([264, 300]), choice.choice([72, 130, 200])
     a, b = layouts((*batch, m, k), dtype, choice), layouts((*batch, k, n), dtype, choice)
-    name = choice.choice(["mm", "addmm", "bias", "out", "act"])
+    name = choice.choice(["mm", "addmm", "bias", "out", "act", *ACTIVATIONS])
     alpha, beta = choice.choice([(1, 1), (1, 0), (-0.5, 2), (2, 1)])
     c = layouts((*batch, m, n), dtype, choice)
     text = f"{name} {dtype} {tuple(a.shape)} {a.stride()} @ {tuple(b.shape)} {b.stride()}, alpha {alpha}, beta {beta}"
@@ -65,6 +67,10 @@ def compare(choice: random.Random) -> str:
             return add(z[..., :1, :].expand(z.shape), x, y, beta=beta, alpha=alpha)
         if name == "act" and not batch:
             return torch._addmm_activation(z[0], x, y, beta=beta, alpha=alpha, use_gelu=True)
+        if name in ACTIVATIONS and not batch:
+            if device == "mpsx":
+                return torch.ops.mpsx.addmm_activation(z, x, y, name)
+            return ACTIVATIONS[name](torch.addmm(z, x, y))
         return add(z, x, y, beta=beta, alpha=alpha)
 
     try:
