@@ -123,7 +123,7 @@ Choice cluster(const MatmulParams& p, size_t i, const Form& form) {
 
 // Returns the kernel and the split of K for which the busiest core takes the least time. Times are counted in
 // multiply-adds. An activation is applied by the kernel, by the kernel that adds the parts of K, or separately.
-// `form` is without it. `aligned`: TMA can load both operands, and K > 0.
+// `form` describes a kernel without activation. `aligned`: TMA can load both operands, and K > 0.
 std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag tag, bool aligned) {
   const Tuning& tuned = runtime::tuning();
   constexpr uint32_t kMaxSplits = 64, kAlignment = 64, kMaxWaves = 4;
@@ -135,9 +135,10 @@ std::optional<Choice> choose_by_time(const GemmArgs& args, const Form& form, Tag
   const bool allows_several = tma_only && (!p.has_c || p.c.row == 0);  // those kernels add only equal rows
   const bool activates = p.activation != kActivationNone;
   const double outputs = double(args.batch) * p.M * p.N / cores;
-  // A separate activation loads and stores each output once, and a partial sum is a float that is stored and loaded.
-  const double activation =
-      activates ? tuned.matmul_reduce_launch + tuned.matmul_partial * outputs * double(args.out.element_size()) / 4 : 0;
+  // A separate activation loads and stores each output. Its accesses are coalesced, so a byte takes about half as long
+  // as a byte of a partial sum (estimated from the bandwidth of an H200).
+  const double per_output = tuned.matmul_partial * double(args.out.element_size()) / 8;
+  const double activation = activates ? tuned.matmul_reduce_launch + per_output * outputs : 0;
   std::optional<Choice> best;
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](Choice choice, double speed, const Cluster* in_clusters) {
