@@ -51,6 +51,9 @@ bool select(at::ScalarType type, const Tensor& condition, const Tensor& a, const
 }
 
 bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
+  const Tensor& on_device = a.device().is_cpu() ? b : a;
+  if (condition.device().is_cpu() && condition.dim() == 0 && is_plain(on_device))
+    return where(condition.to(on_device.device()), a, b, out);
   if (!is_plain(condition) || condition.scalar_type() != at::kBool || !is_operand(a) || !is_operand(b)) return false;
   const auto type = at::result_type(a, b);
   TORCH_CHECK(accepts(out, type), "where: Expected out type to be ", type, " but got ", out.scalar_type());

@@ -152,6 +152,17 @@ def test_where_broadcasts_and_promotes() -> None:
     torch.testing.assert_close(torch.where(mask.to("mpsx"), 1.5, 2.5).cpu(), torch.where(mask, 1.5, 2.5))
 
 
+def test_where_with_a_number_on_the_cpu_as_condition() -> None:
+    x, y = torch.randn(3, 4), torch.randn(4)
+    for condition in (torch.tensor(True), torch.tensor(False)):
+        for a, b in ((x, y), (x, 1.5), (1.5, x), (x, torch.tensor(2.0)), (torch.tensor(2), x), (x.long(), y)):
+            operands = (t.to("mpsx") if isinstance(t, torch.Tensor) and t.dim() else t for t in (a, b))
+            got = torch.where(condition, *operands)
+            torch.testing.assert_close(got.cpu(), torch.where(condition, a, b), rtol=0, atol=0)
+            assert got.device.type == "mpsx"
+
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_clamp(layout: str) -> None:
     for dtype in DTYPES["REAL"]:
