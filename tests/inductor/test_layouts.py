@@ -1,4 +1,4 @@
-"""Compiled convolutions keep the layout of the model's tensors, except on the host driver."""
+"""Layouts of tensors in compiled graphs."""
 
 from __future__ import annotations
 
@@ -47,3 +47,34 @@ def test_other_devices() -> None:
     with torch.no_grad():
         _, (code, *_) = run_and_get_code(torch.compile(model), x)
     assert "(1296, 1, 144, 16)" in code
+
+
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex operators")
+def test_operators_on_transposed_tensors() -> None:
+    """Results of operators that Inductor calls have the layout that PyTorch's graph expects."""
+    x = torch.rand(2, 5, 8, device="mpsx")
+    for function in (lambda x: torch.bernoulli(x.mT) * 1, lambda x: torch.complex(x - 0.5, x).mT.angle() * 1):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        want = function(x)
+        torch.manual_seed(0)
+        with config.patch(fallback_random=True):
+            assert torch.equal(torch.compile(function)(x), want)
+
+
+def test_relu_before_transposed_convolution() -> None:
+    """The gradients of ReLU have the layout of its input, as on the CPU. Otherwise, the view in linear's gradient would
+    fail."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    linear, convolution = nn.Linear(8, 8).to("mpsx"), nn.Conv1d(8, 4, 3).to("mpsx")
+    x, gradients = torch.randn(2, 5, 8, device="mpsx"), []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return convolution(linear(x).relu().mT).sum()
+
+    for f in (function, torch.compile(function, backend="aot_eager")):
+        linear.zero_grad()
+        f(x).backward()
+        gradients.append(linear.weight.grad.clone())
+    torch.testing.assert_close(gradients[1], gradients[0])

@@ -196,6 +196,11 @@ def undecomposed(previous: Callable[..., Any], where: Callable[[Any], bool] = on
     return decompose
 
 
+def is_real(values: Any) -> bool:
+    """Return whether an operand on mpsx is not complex. Rows support only real numbers."""
+    return on_mpsx(values) and not any(isinstance(x, torch.Tensor) and x.is_complex() for x in tree_leaves(values))
+
+
 def _result_dtype(name: str, element: str, scalars: tuple[float, ...], *values: Any) -> torch.dtype:
     """Return the result dtype of the operation mpsx_row."""
     row = rows()[name]
@@ -340,6 +345,7 @@ def install() -> None:
     post_grad.noop_registry.pop(torch.ops.aten.round.decimals, None)
     if torch.__version__ < "2.13":
         keep_roundings()
+    angle = decomposition.decompositions[torch.ops.aten.angle.default]
     for op, own in DECOMPOSITIONS.items():
         decomposition.decompositions[op] = decomposed(own, decomposition.decompositions[op])
     for op, signature in {**signatures(), **_undecomposable()}.items():
@@ -347,6 +353,8 @@ def install() -> None:
         lowering.lowerings[op] = lowered(op, signature, lowering.lowerings.get(op))
         if op in decomposition.decompositions:
             decomposition.decompositions[op] = undecomposed(decomposition.decompositions[op])
+    # The eager kernel returns contiguous angles, as on the CPU, but PyTorch's graphs expect the layout of the input.
+    decomposition.decompositions[torch.ops.aten.angle.default] = undecomposed(angle, is_real)
     columns = torch.ops.aten.sum.dim_IntList
     lowering.lowerings[columns] = summed(lowering.lowerings[columns])
     call_eager_kernel(torch.ops.aten.var_mean.correction, is_empty)

@@ -58,6 +58,19 @@ bool backward(const Tensor& grad, const Tensor& x, const ScalarParams& s, Tensor
   return true;
 }
 
+// As `backward`, but as on the CPU, the result has the layout of `x` if the layouts differ.
+template <OperatorName KERNEL>
+bool backward_like_input(const Tensor& grad, const Tensor& x, const ScalarParams& s, Tensor& grad_input) {
+  const bool runs = has_float_kernel(x) && is_plain(grad) && grad.scalar_type() == x.scalar_type();
+  if (runs && !grad_input.defined() && grad.strides() != x.strides()) {
+    const Tensor none;
+    at::TensorIterator iter =
+        at::TensorIteratorConfig().add_output(none).add_const_input(x).add_const_input(grad).build();
+    grad_input = iter.output();
+  }
+  return backward<KERNEL>(grad, x, s, grad_input);
+}
+
 // Operators without scalar arguments.
 template <OperatorName KERNEL>
 bool plain_forward(const Tensor& self, Tensor& out) {
@@ -90,7 +103,7 @@ bool leaky_relu_backward(const Tensor& grad, const Tensor& self, const Scalar& s
               "is caused by calling in-place forward function with a negative slope, please call out-of-place version "
               "instead; got slope ",
               slope.toDouble());
-  return backward<"leaky_relu_backward">(grad, self, scalars3(slope), grad_input);
+  return backward_like_input<"leaky_relu_backward">(grad, self, scalars3(slope), grad_input);
 }
 
 bool elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, Tensor& out) {
@@ -147,7 +160,7 @@ bool threshold(const Tensor& self, const Scalar& at, const Scalar& value, Tensor
                         out);
 }
 bool threshold_backward(const Tensor& grad, const Tensor& self, const Scalar& at, Tensor& grad_input) {
-  return backward<"threshold_backward">(grad, self, scalars3(at), grad_input);
+  return backward_like_input<"threshold_backward">(grad, self, scalars3(at), grad_input);
 }
 
 Scalar shrink_width(const Tensor& self, const Scalar& lambd) {

@@ -232,7 +232,7 @@ void bernoulli_by_tensor(Tensor& self, const Tensor& p, const Generator& generat
 }
 bool bernoulli(const Tensor& p, Generator generator, Tensor& out) {
   if (!is_native(p) || (out.defined() && !is_native(out))) return false;
-  if (!out.defined()) out = at::empty_like(p);
+  if (!out.defined()) out = at::empty_like(p, at::MemoryFormat::Contiguous);  // as on the CPU
   templates::bernoulli_out_impl<BernoulliTensorFill, at::Generator>(out, p, std::move(generator));
   return true;
 }

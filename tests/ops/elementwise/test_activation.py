@@ -237,3 +237,12 @@ def test_activations_of_integers() -> None:
             torch.testing.assert_close(function(on_device(x)).cpu(), function(x), equal_nan=True)
     with pytest.raises(RuntimeError, match="unsigned type with negative limits"):
         F.hardtanh(torch.ones(2, dtype=torch.uint8, device="mpsx"), -1, 1)
+
+
+def test_gradients_have_the_layout_of_the_cpu() -> None:
+    contiguous, transposed = torch.randn(2, 8, 5), torch.randn(2, 5, 8).mT
+    for function in (lambda g, x: torch.ops.aten.threshold_backward(g, x, 0),
+                     lambda g, x: torch.ops.aten.leaky_relu_backward(g, x, 0.1, False)):  # fmt: skip
+        for grad, x in ((contiguous, transposed), (transposed, contiguous)):
+            want, got = function(grad, x), function(grad.to("mpsx"), x.to("mpsx"))
+            assert torch.equal(got.cpu(), want) and got.stride() == want.stride()

@@ -240,6 +240,10 @@ def test_bernoulli_of_probabilities(dtype: torch.dtype) -> None:
             assert stats.binomtest(int(counts[k]), 50_000, probability).pvalue > LEAST_P
 
 
+def test_bernoulli_returns_contiguous_tensors() -> None:
+    assert torch.bernoulli(torch.rand(2, 5, 8, device="mpsx").mT).is_contiguous()
+
+
 @pytest.mark.parametrize(
     ("dtype", "low", "high"),
     [
