@@ -151,10 +151,10 @@ kernel void attention_tensor_backward_scores(device float* P [[buffer(0)]], devi
   const uint head = query_head(p, b, g.group.y), query = b.query + tile.m;
   const AttentionHead h = {head / p.q_heads, head % p.q_heads};
   const uint end = b.query + b.rows;
-  const auto Q_rows = row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, query, end, p.head_dim);
-  const auto K_rows = row_tensor(head_data(K, p.K, h, p.gqa_factor), p.K.row, tile.n, b.columns, p.head_dim);
-  const auto dO_rows = row_tensor(head_data(dO, p.dO, h, 1), p.dO.row, query, end, p.v_head_dim);
-  const auto V_rows = row_tensor(head_data(V, p.V, h, p.gqa_factor), p.V.row, tile.n, b.columns, p.v_head_dim);
+  auto Q_rows = row_tensor(head_data(Q, p.Q, h, 1), p.Q.row, query, end, p.head_dim);
+  auto K_rows = row_tensor(head_data(K, p.K, h, p.gqa_factor), p.K.row, tile.n, b.columns, p.head_dim);
+  auto dO_rows = row_tensor(head_data(dO, p.dO, h, 1), p.dO.row, query, end, p.v_head_dim);
+  auto V_rows = row_tensor(head_data(V, p.V, h, p.gqa_factor), p.V.row, tile.n, b.columns, p.v_head_dim);
   const ulong tile_offset = ulong(g.group.y) * b.rows * b.stride + tile.n;
   const auto P_tile = row_tensor(P + tile_offset, b.stride, tile.m, b.rows, b.columns - tile.n);
   const auto dS_tile = row_tensor(dS + tile_offset, b.stride, tile.m, b.rows, b.columns - tile.n);

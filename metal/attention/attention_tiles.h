@@ -29,10 +29,11 @@ struct AttentionTiles {
     threads = 2 * rows,
   };
   typedef execution_simdgroups<int(SIMDGROUPS)> Scope;
-  typedef matmul2d<matmul2d_descriptor(int(rows), int(COLUMNS), int(HEAD_DIM), false, true), Scope> Scores;
+  typedef mpsx::more_cooperative_operands Operands;
+  typedef matmul2d<matmul2d_descriptor(int(rows), int(COLUMNS), int(HEAD_DIM), false, true), Scope, Operands> Scores;
   typedef matmul2d<matmul2d_descriptor(int(rows), int(HEAD_DIM), int(COLUMNS), false, false, false,
                                        matmul2d_descriptor::mode::multiply_accumulate),
-                   Scope>
+                   Scope, Operands>
       Accumulate;
   typedef MPSX_STAGED_TILES<Scope, T, COLUMNS, HEAD_DIM, BUFFERS + row_buffers> Stages;
 };
@@ -144,7 +145,8 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
   if (p.has_dropout) Dropout::fill(kept, q_start, first, h, random, p, g);
   stages.wait();
   if (p.has_dropout) Dropout::fill(kept + Dropout::size, q_start, next, h, random, p, g);
-  scores.run(Q_tile, stages.tile(kTilesOfK, 0, K_rows.slice(0, int(first))), S);
+  auto first_tile = stages.tile(kTilesOfK, 0, K_rows.slice(0, int(first)));
+  scores.run(Q_tile, first_tile, S);
   float factor = mask_scores<true, Tiles::rows>(S, q_start, first, first + Tiles::columns <= visible_end,
                                                 tiles.adds(first, p), mask, p);
   softmax.update(S, factor);
@@ -174,7 +176,8 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
     P = accumulate.template get_left_input_cooperative_tensor<T, T, float>(S);
   }
   stages.wait();
-  accumulate.run(P, stages.tile(kTilesOfV, buffer ^ 1, V_rows.slice(0, int(previous))), O_sum);
+  auto last_tile = stages.tile(kTilesOfV, buffer ^ 1, V_rows.slice(0, int(previous)));
+  accumulate.run(P, last_tile, O_sum);
   stages.close();
   MPSX_UNROLL
   for (ushort i = 0; i < softmax.row_sum.get_capacity(); ++i) {
@@ -188,7 +191,7 @@ kernel void attention_tiles(device T* O [[buffer(0)]], device float* lse [[buffe
     softmax.rescale[i] = sum == 0.0f ? 0.0f : fast::divide(1.0f, sum);
   }
   scale_rows(O_sum, softmax.rescale, row_values);
-  O_sum.store(row_tensor(head_data(O, p.O, h, 1), p.O.row, q_start, p.q_len, p.v_head_dim));
+  O_sum.mpsx_store(row_tensor(head_data(O, p.O, h, 1), p.O.row, q_start, p.q_len, p.v_head_dim));
 }
 
 // Returns rowsum(dO * O) of one query. Two adjacent lanes each sum half of the row.
@@ -360,6 +363,7 @@ kernel void attention_tiles_backward(device T* dQK [[buffer(0)]], device T* dV [
   stages.close();
   MPSX_UNROLL
   for (ushort i = 0; i < dQK_sum.get_capacity(); ++i) dQK_sum[i] *= p.scale;
-  dQK_sum.store(row_tensor(head_data(dQK, p.dQK, row_head, 1), p.dQK.row, row, rows, p.head_dim));
-  if (!ROWS_ARE_QUERIES) dV_sum.store(row_tensor(head_data(dV, p.dV, row_head, 1), p.dV.row, row, rows, p.v_head_dim));
+  dQK_sum.mpsx_store(row_tensor(head_data(dQK, p.dQK, row_head, 1), p.dQK.row, row, rows, p.head_dim));
+  if (!ROWS_ARE_QUERIES)
+    dV_sum.mpsx_store(row_tensor(head_data(dV, p.dV, row_head, 1), p.dV.row, row, rows, p.v_head_dim));
 }

@@ -1,5 +1,7 @@
 // FlashAttention, forward and backward, using a matmul2d that a whole threadgroup computes. Used for 16-bit elements on
-// GPUs where matmul2d is fastest with large tiles.
+// GPUs where matmul2d is fastest with large tiles. Apple's matmul2d takes cooperative operands only in
+// execution_simdgroup, so its compiler skips this file.
+#ifdef MPSX_TRANSLATED
 #include "attention/attention_kernels.h"
 #include "attention/attention_tiles.h"
 #include "lib/instantiate.h"
@@ -21,3 +23,4 @@ MPSX_ATTENTION_TILES(64, half, f16)
 MPSX_ATTENTION_TILES(64, bfloat, bf16)
 MPSX_ATTENTION_TILES(128, half, f16)
 MPSX_ATTENTION_TILES(128, bfloat, bf16)
+#endif

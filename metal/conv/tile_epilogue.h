@@ -77,7 +77,8 @@ struct ConvTensorEpilogue {
       const auto at = sum.get_multidimensional_index(i);
       const uint channel = tile.n + uint(at[0]);
       const uint offset = offset_of(tile.m + uint(at[1]), channel, output, positions, channels);
-      if (offset != kNotStored) out[offset] = T(sum[i] + (has_bias ? float(bias[channel]) : 0.0f));
+      if (offset != kNotStored && sum.is_valid_element(i))
+        out[offset] = T(sum[i] + (has_bias ? float(bias[channel]) : 0.0f));
       if (GROUPED) has_nan = has_nan || is_nan(sum[i]);
     }
     if (GROUPED && has_nan) recompute_nan(sum, tile);

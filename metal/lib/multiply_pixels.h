@@ -81,8 +81,8 @@ METAL_FUNC void multiply_pixels_in_turn(thread Multiply& multiply, PixelMatrix<T
             left.vector(steps.left_row(i), v / kVectors, k + v % kVectors * kVec);
       tg_barrier();
       const uint width = min(kPixelDepth<T>, depth - k);
-      const auto A = tensor(memory, dextents<int, 2>(int(width), int(rows)), array<int, 2>{1, int(kPixelDepth<T>)});
-      const auto B = step_operand(right, steps.right_row(i), steps.right_column(i) + int(k), width);
+      auto A = tensor(memory, dextents<int, 2>(int(width), int(rows)), array<int, 2>{1, int(kPixelDepth<T>)});
+      auto B = step_operand(right, steps.right_row(i), steps.right_column(i) + int(k), width);
       multiply.run(A, B, sums);
     }
 }
@@ -106,8 +106,8 @@ METAL_FUNC void multiply_over_pixels_in_turn(thread Multiply& multiply, PixelMat
                          uint(steps.right_column(int(block))) + column % kPixelDepth<T>);
       }
       tg_barrier();
-      const auto A = tensor(memory, dextents<int, 2>(int(BM), int(kPixelRows)), array<int, 2>{1, int(BM)});
-      const auto B = tensor(right_memory, dextents<int, 2>(int(BN), int(kPixelRows)), array<int, 2>{1, int(BN)});
+      auto A = tensor(memory, dextents<int, 2>(int(BM), int(kPixelRows)), array<int, 2>{1, int(BM)});
+      auto B = tensor(right_memory, dextents<int, 2>(int(BN), int(kPixelRows)), array<int, 2>{1, int(BN)});
       multiply.run(A, B, sums);
     }
 }

@@ -51,8 +51,8 @@ METAL_FUNC void multiply_steps_in_turn(thread Multiply& multiply, StepMatrix<T> 
                                        thread const Steps& steps, thread Sums& sums) {
   const uint depth = uint(steps.depth());
   for (int i = 0; i < steps.count(); ++i) {
-    const auto A = step_operand(left, steps.left_row(i), 0, depth);
-    const auto B = step_operand(right, steps.right_row(i), steps.right_column(i), depth);
+    auto A = step_operand(left, steps.left_row(i), 0, depth);
+    auto B = step_operand(right, steps.right_row(i), steps.right_column(i), depth);
     multiply.run(A, B, sums);
   }
 }

@@ -16,6 +16,7 @@ template <typename T, typename Sums, typename Rows>
 METAL_FUNC void store_rows_in_turn(thread const Sums& sums, thread const Rows& rows) {
   MPSX_UNROLL
   for (ushort i = 0; i < sums.get_capacity(); ++i) {
+    if (!sums.is_valid_element(i)) continue;
     const auto at = sums.get_multidimensional_index(i);
     device T* const row = rows.row(int(at[1]));
     if (row != nullptr && int(at[0]) < rows.columns()) row[at[0] * rows.stride()] = T(sums[i]);

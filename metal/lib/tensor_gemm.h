@@ -53,7 +53,7 @@ METAL_FUNC void transform_tile(thread Sum& sum, TileOffset tile, thread const F&
 }
 
 template <typename Multiply, typename Left, typename Right, typename Sum>
-METAL_FUNC void run_multiply(thread const Multiply& multiply, thread const Left& left, thread const Right& right,
+METAL_FUNC void run_multiply(thread const Multiply& multiply, thread Left& left, thread Right& right,
                              thread Sum& sum) {
   multiply.run(left, right, sum);
 }

@@ -2,6 +2,7 @@
 #include "lib/instantiate.h"
 #include "lib/multiply_cluster.h"
 #include "lib/multiply_tiles.h"
+#include "lib/store_rows.h"
 #include "matmul/epilogue.h"
 
 struct ScaleTile {
@@ -24,6 +25,18 @@ struct AddMatrix {
 template <uint ACTIVATION>
 struct ActivateTile {
   float apply(uint, uint, float x) const { return apply_activation(x, ACTIVATION); }
+};
+
+// The rows of the output from an element on, for MPSX_STORE_ROWS.
+template <typename O>
+struct MatrixRows {
+  device O* out;
+  int row_count, column_count;
+  long row_stride, column_stride;
+  METAL_FUNC device O* row(int r) const { return r < row_count ? out + r * row_stride : nullptr; }
+  METAL_FUNC int columns() const { return column_count; }
+  METAL_FUNC long stride() const { return column_stride; }
+  METAL_FUNC bool aligned() const { return (ulong(out) | ulong(row_stride) * sizeof(O)) % 16 == 0; }
 };
 
 // Stores a tile of the output, or its partial sums for matmul_split_k_reduce if K is split. ROW: if c is added, its
@@ -57,7 +70,8 @@ struct TensorEpilogue {
     }
     // `out` may be c. The thread that stores an element may be a different one than the thread that has read it.
     if (p.has_c) tg_device_barrier();
-    sum.store(tensor(out, size, array<int, 2>{int(p.out.column), int(p.out.row)}).slice(column, row));
+    const long offset = long(row) * p.out.row + long(column) * p.out.column;
+    MPSX_STORE_ROWS<O>(sum, MatrixRows<O>{out + offset, int(p.M) - row, int(p.N) - column, p.out.row, p.out.column});
   }
 };
 

@@ -29,6 +29,7 @@ EMPTY_HEADERS = ["simd/simd.h", "MetalPerformancePrimitives/MetalPerformancePrim
 
 # Keep the hints of metal/lib/types.h as macros. src/metal_stdlib defines them as what the C++ compiler supports.
 DEFINES = [
+    "MPSX_TRANSLATED=1",  # not defined by Apple's compiler
     "__METAL__=1",
     "__METAL_VERSION__=400",
     "__METAL_MACOS__=1",

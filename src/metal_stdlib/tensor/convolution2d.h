@@ -250,12 +250,14 @@ class convolution2d {
   // All threads of the scope must call this. Reads outside a tensor's extents return zero, and writes outside them are
   // skipped.
   template <class Activation, class Weights, class Destination, class... A>
-  MPSX_FN void run(const Activation& activation, const Weights& weights, Destination&& destination,
-                   MPSX_CALL_SITE) const {
-    typedef metal::remove_cvref_t<Destination> C;
+  MPSX_FN void run(Activation& activation, Weights& weights, Destination& destination, MPSX_CALL_SITE) const {
+    typedef metal::remove_cv_t<Destination> C;
     static_assert(mpsx::is_tensor_v<Activation>, "convolution2d: the activation must be a tensor");
     static_assert(mpsx::is_tensor_v<Weights>, "convolution2d: the weights must be a tensor");
     static_assert(mpsx::is_tensor_v<C> || mpsx::is_cooperative_v<C>, "convolution2d: the destination must be a tensor");
+    static_assert(!mpsx::has_const_elements<Activation> && !mpsx::has_const_elements<Weights>,
+                  "convolution2d: expected operands without const elements, as in Apple's headers; create the tensor "
+                  "from a pointer without const");
     static_assert(Activation::get_rank() == 4 && Weights::get_rank() == 4 && C::get_rank() == 4,
                   "convolution2d: expected tensors of rank 4");
     static_assert(!mpsx::is_packed<Activation> && !mpsx::is_packed<Weights> &&

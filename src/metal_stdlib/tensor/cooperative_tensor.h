@@ -37,7 +37,7 @@ constexpr int kElementUnroll =
 }  // namespace mpsx
 
 namespace metal {
-// Layout is mpsx::cooperative_layout<L, C>, where C is the coordinate type.
+// Layout is mpsx::cooperative_layout<L, C, Operands...>, where C is the coordinate type.
 template <class ElementType, class Extents, class Layout>
 class cooperative_tensor {
  public:
@@ -50,48 +50,49 @@ class cooperative_tensor {
   typedef mpsx::coordinates<mpsx_layout> mpsx_coordinates;
   static constexpr size_t mpsx_rank = mpsx_coordinates::kRank;
 
-  // Iterates over all elements that a thread holds, including invalid ones.
-  class iterator {
+  // Iterates over all elements that a thread holds, including invalid ones. Tensor is cooperative_tensor or const.
+  template <class Tensor>
+  class basic_iterator {
    public:
-    MPSX_FN iterator(cooperative_tensor* tensor, int i) : tensor_(tensor), i_(i) {}
-    MPSX_FN ElementType& operator*() const { return (*tensor_)[i_]; }
-    MPSX_FN ElementType* operator->() const { return &(*tensor_)[i_]; }
-    MPSX_FN iterator& operator++() {
-      ++i_;
-      return *this;
-    }
-    MPSX_FN iterator operator++(int) {
-      iterator before(*this);
+    MPSX_FN basic_iterator(Tensor* tensor, int i) : tensor_(tensor), i_(i) {}
+    MPSX_FN operator basic_iterator<const Tensor>() const { return {tensor_, i_}; }
+    MPSX_FN auto& operator*() const { return (*tensor_)[i_]; }
+    MPSX_FN auto* operator->() const { return &(*tensor_)[i_]; }
+    MPSX_FN basic_iterator& operator++() { return *this += 1; }
+    MPSX_FN basic_iterator operator++(int) {
+      basic_iterator before(*this);
       ++i_;
       return before;
     }
-    MPSX_FN iterator& operator--() { return *this += -1; }
-    MPSX_FN iterator operator--(int) {
-      iterator before(*this);
+    MPSX_FN basic_iterator& operator--() { return *this += -1; }
+    MPSX_FN basic_iterator operator--(int) {
+      basic_iterator before(*this);
       --i_;
       return before;
     }
-    MPSX_FN iterator& operator+=(int n) {
+    MPSX_FN basic_iterator& operator+=(int n) {
       i_ += n;
       return *this;
     }
-    MPSX_FN iterator& operator-=(int n) { return *this += -n; }
-    MPSX_FN iterator operator+(int n) const { return iterator(tensor_, i_ + n); }
-    MPSX_FN iterator operator-(int n) const { return iterator(tensor_, i_ - n); }
-    MPSX_FN ptrdiff_t operator-(const iterator& other) const { return i_ - other.i_; }
-    MPSX_FN ElementType& operator[](int n) const { return (*tensor_)[i_ + n]; }
-    MPSX_FN bool operator==(const iterator& other) const { return i_ == other.i_; }
-    MPSX_FN bool operator!=(const iterator& other) const { return i_ != other.i_; }
-    MPSX_FN bool operator<(const iterator& other) const { return i_ < other.i_; }
+    MPSX_FN basic_iterator& operator-=(int n) { return *this += -n; }
+    MPSX_FN basic_iterator operator+(int n) const { return {tensor_, i_ + n}; }
+    MPSX_FN basic_iterator operator-(int n) const { return {tensor_, i_ - n}; }
+    MPSX_FN ptrdiff_t operator-(const basic_iterator& other) const { return i_ - other.i_; }
+    MPSX_FN auto& operator[](int n) const { return (*tensor_)[i_ + n]; }
+    MPSX_FN bool operator==(const basic_iterator& other) const { return i_ == other.i_; }
+    MPSX_FN bool operator!=(const basic_iterator& other) const { return i_ != other.i_; }
+    MPSX_FN bool operator<(const basic_iterator& other) const { return i_ < other.i_; }
     MPSX_FN bool is_valid_element() const { return tensor_->is_valid_element(i_); }
     MPSX_FN auto get_multidimensional_index() const { return tensor_->get_multidimensional_index(i_); }
     typedef mpsx_layout mpsx_source;
     MPSX_FN int mpsx_index() const { return i_; }
 
    private:
-    cooperative_tensor* tensor_;
+    Tensor* tensor_;
     int i_;
   };
+  typedef basic_iterator<cooperative_tensor> iterator;
+  typedef basic_iterator<const cooperative_tensor> const_iterator;
 
   static constexpr size_t get_rank() { return mpsx_rank; }
   static constexpr ushort get_capacity() { return ushort(mpsx_layout::kCapacity); }
@@ -101,7 +102,8 @@ class cooperative_tensor {
       if (coordinate(i, d) >= int(Extents::static_extent(d))) return false;
     return true;
   }
-  MPSX_FN bool is_valid_element(const iterator& i) const { return is_valid_element(i.mpsx_index()); }
+  MPSX_FN bool is_valid_element(const_iterator i) const { return is_valid_element(i.mpsx_index()); }
+  MPSX_FN bool is_valid_element(const ElementType* element) const { return is_valid_element(get_iterator(element)); }
   MPSX_FN bool get_mask(int i) const { return is_valid_element(i); }
   // Returns the coordinates of element i, starting with the one that varies fastest. For a matrix, this is (column,
   // row).
@@ -110,34 +112,57 @@ class cooperative_tensor {
     for (size_t d = 0; d < mpsx_rank; ++d) index[d] = index_type(coordinate(i, d));
     return index;
   }
+  MPSX_FN auto get_multidimensional_index(const_iterator i) const { return get_multidimensional_index(i.mpsx_index()); }
+  MPSX_FN auto get_multidimensional_index(const ElementType* element) const {
+    return get_multidimensional_index(get_iterator(element));
+  }
   MPSX_FN ElementType& operator[](int i) { return MPSX_ELEMENT(elements_, mpsx_layout::kCapacity, i); }
   MPSX_FN const ElementType& operator[](int i) const { return MPSX_ELEMENT(elements_, mpsx_layout::kCapacity, i); }
-  MPSX_FN ElementType get(int i) const { return elements_[i]; }
-  MPSX_FN void set(int i, ElementType value) { elements_[i] = value; }
-  MPSX_FN iterator begin() { return iterator(this, 0); }
-  MPSX_FN iterator end() { return iterator(this, mpsx_layout::kCapacity); }
-  MPSX_FN iterator get_iterator(int i) { return iterator(this, i); }
+  // Elements outside the tensor read as zero, and are not written.
+  MPSX_FN ElementType get(int i) const { return is_valid_element(i) ? (*this)[i] : ElementType(); }
+  MPSX_FN void set(int i, ElementType value) {
+    if (is_valid_element(i)) (*this)[i] = value;
+  }
+  MPSX_FN iterator begin() { return {this, 0}; }
+  MPSX_FN const_iterator begin() const { return {this, 0}; }
+  MPSX_FN iterator end() { return {this, mpsx_layout::kCapacity}; }
+  MPSX_FN const_iterator end() const { return {this, mpsx_layout::kCapacity}; }
+  MPSX_FN iterator get_iterator(int i) { return {this, i}; }
+  MPSX_FN const_iterator get_iterator(int i) const { return {this, i}; }
+  MPSX_FN iterator get_iterator(ElementType* element) { return {this, int(element - elements_)}; }
+  MPSX_FN const_iterator get_iterator(const ElementType* element) const { return {this, int(element - elements_)}; }
 
   // For a tensor with one value per row (or column), returns an iterator to the value of the row (or column) that
   // `other` points to. Requires mpp::tensor_ops::is_iterator_compatible.
   template <class I>
   MPSX_FN iterator map_iterator(const I& other) {
-    return iterator(this, mpsx_layout::kOfRows ? I::mpsx_source::row_slot(other.mpsx_index())
-                                               : I::mpsx_source::column_slot(other.mpsx_index()));
+    return {this, mapped_index(other)};
+  }
+  template <class I>
+  MPSX_FN const_iterator map_iterator(const I& other) const {
+    return {this, mapped_index(other)};
   }
 
-  // Copies only the elements that are within the extents of both tensors.
+  // Copies only the elements that are within the extents of both tensors. As in Apple's headers, the element types must
+  // be the same.
   template <class E, class S, class D, class... T>
   MPSX_FN void load(const tensor<E, S, D, T...>& source) {
-    visit(source, [&](int i, auto& element) __attribute__((always_inline)) { elements_[i] = ElementType(element); });
+    check_type<tensor<E, S, D, T...>>();
+    visit(source, [&](int i, auto& element) __attribute__((always_inline)) { elements_[i] = element; });
   }
   template <class E, class S, class D, class... T>
   MPSX_FN void store(const tensor<E, S, D, T...>& target) const {
-    typedef typename tensor<E, S, D, T...>::value_type V;
+    check_type<tensor<E, S, D, T...>>();
+    mpsx_store(target);
+  }
+  // Converts the elements.
+  template <class X>
+  MPSX_FN void mpsx_store(const X& target) const {
     if constexpr (mpsx::matrix_store<mpsx_layout>::exists)
       mpsx::matrix_store<mpsx_layout>::store(elements_, target);
     else
-      visit(target, [&](int i, auto& element) __attribute__((always_inline)) { element = V(elements_[i]); });
+      visit(target, [&](int i, auto& element)
+                        __attribute__((always_inline)) { element = typename X::value_type(elements_[i]); });
   }
 
   MPSX_FN const ElementType* mpsx_elements() const { return elements_; }
@@ -146,6 +171,17 @@ class cooperative_tensor {
  private:
   MPSX_FN int coordinate(int i, size_t d) const {
     return mpsx_coordinates::at(mpsx::scope_thread<typename mpsx::layout_scope<mpsx_layout>::type>(), i, d);
+  }
+  template <class X>
+  static constexpr void check_type() {
+    static_assert(is_same_v<remove_cv_t<typename X::value_type>, ElementType>,
+                  "load and store: expected a tensor with the cooperative tensor's element type. To convert elements, "
+                  "copy them to another cooperative tensor, or store them by their multidimensional index");
+  }
+  template <class I>
+  static MPSX_FN int mapped_index(const I& other) {
+    return mpsx_layout::kOfRows ? I::mpsx_source::row_slot(other.mpsx_index())
+                                : I::mpsx_source::column_slot(other.mpsx_index());
   }
   template <class T, class F>
   MPSX_FN void visit(const T& tensor, F f) const {
@@ -167,13 +203,21 @@ class cooperative_tensor {
 }  // namespace metal
 
 namespace mpsx {
-template <class L, class C = int>
+// Operands are the element types of the operands of the operation that the tensor was created for, if it matters.
+template <class L, class C = int, class... Operands>
 struct cooperative_layout {
   typedef L layout;
   typedef C coordinate_type;
 };
-template <class T, class L, class C = int>
-using cooperative = metal::cooperative_tensor<T, typename coordinates<L>::extents_type, cooperative_layout<L, C>>;
+template <class T, class L, class C = int, class... Operands>
+using cooperative =
+    metal::cooperative_tensor<T, typename coordinates<L>::extents_type, cooperative_layout<L, C, Operands...>>;
+// Whether a cooperative tensor was created for operands with these element types.
+template <class X, class... Operands>
+constexpr bool is_for_operands = false;
+template <class T, class E, class L, class C, class... Operands>
+constexpr bool is_for_operands<metal::cooperative_tensor<T, E, cooperative_layout<L, C, Operands...>>, Operands...> =
+    true;
 
 template <class X>
 struct is_cooperative {

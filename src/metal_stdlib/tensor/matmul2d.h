@@ -61,6 +61,18 @@ template <class E, class S, class L>
 struct element_of<metal::cooperative_tensor<E, S, L>> {
   typedef E type;
 };
+// Whether X is a tensor whose elements are const.
+template <class X>
+constexpr bool has_const_elements = false;
+template <class E, class S, class D, class... T>
+constexpr bool has_const_elements<metal::tensor<E, S, D, T...>> =
+    metal::is_const_v<typename metal::tensor<E, S, D, T...>::element_type>;
+template <class E, class S, class D, class... T>
+constexpr bool has_const_elements<const metal::tensor<E, S, D, T...>> =
+    has_const_elements<metal::tensor<E, S, D, T...>>;
+// As an argument of matmul2d: allows cooperative operands in every scope, and conversions of cooperative tensors of
+// other element types. Apple's compiler has no such argument.
+struct more_cooperative_operands {};
 template <class X>
 using element_of_t = typename element_of<metal::remove_cvref_t<X>>::type;
 template <class T>
@@ -151,6 +163,9 @@ namespace tensor_ops {
 template <matmul2d_descriptor Descriptor, class Scope, class... Arguments>
 class matmul2d {
   typedef mpsx::matmul_shape<Descriptor> shape;
+  static constexpr bool kExtended = (false || ... || metal::is_same_v<Arguments, mpsx::more_cooperative_operands>);
+  static constexpr bool kOneSimdgroup = metal::is_same_v<Scope, metal::execution_simdgroup>;
+  static constexpr bool kTakesCooperativeOperands = kOneSimdgroup || kExtended;
   static_assert(Descriptor.m > 0 && Descriptor.n > 0, "matmul2d: m and n must be positive");
   static_assert(Descriptor.k >= 0 || Descriptor.k == static_cast<int>(metal::dynamic_extent),
                 "matmul2d: k must not be negative");
@@ -163,7 +178,8 @@ class matmul2d {
   typedef typename mpsx::right_layout<Descriptor, Scope>::type mpsx_right;
 
   template <class Left, class Right, class T, class C = int, class... A>
-  using cooperative_tensor_destination_t = mpsx::cooperative<T, mpsx_destination, C>;
+  using cooperative_tensor_destination_t =
+      mpsx::cooperative<T, mpsx_destination, C, mpsx::element_of_t<Left>, mpsx::element_of_t<Right>>;
   template <class Left, class Right, class T, class C = int, class... A>
   using cooperative_tensor_left_input_t = mpsx::cooperative<metal::remove_cv_t<Left>, mpsx_left, C>;
   template <class Left, class Right, class T, class C = int, class... A>
@@ -178,7 +194,7 @@ class matmul2d {
   // Left and Right are the types of the operands that run() will receive.
   template <class Left, class Right, class T, class C = int, class... A>
   MPSX_FN auto get_destination_cooperative_tensor() const {
-    return mpsx::cooperative<T, mpsx_destination, C>();
+    return cooperative_tensor_destination_t<Left, Right, T, C>();
   }
   template <class Left, class Right, class T, class C = int, class... A>
   MPSX_FN auto get_row_reduction_destination_cooperative_tensor() const {
@@ -191,18 +207,22 @@ class matmul2d {
   // Left, Right and T are element types. The tensor has the same extents as the operand in memory, so k must be static.
   template <class Left, class Right, class T, class C = int, class... A>
   MPSX_FN auto get_left_input_cooperative_tensor() const {
-    static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
+    check_cooperative_operand();
     return cooperative_tensor_left_input_t<Left, Right, T, C>();
   }
   template <class Left, class Right, class T, class C = int, class... A>
   MPSX_FN auto get_right_input_cooperative_tensor() const {
-    static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
+    check_cooperative_operand();
     return cooperative_tensor_right_input_t<Left, Right, T, C>();
   }
   // Copies a cooperative tensor, such as the destination of a different operation, to an operand with the same extents.
   template <class Left, class Right, class T, class C = int, class S, class E, class L>
   MPSX_FN auto get_left_input_cooperative_tensor(const metal::cooperative_tensor<S, E, L>& source,
                                                  MPSX_CALL_SITE) const {
+    static_assert(kExtended || metal::is_same_v<S, Left>,
+                  "matmul2d: expected a cooperative tensor with the element type of the left operand");
+    static_assert(kExtended || !Descriptor.transpose_left,
+                  "matmul2d: an operand that is a copy of a cooperative tensor cannot be transposed");
     auto operand = get_left_input_cooperative_tensor<Left, Right, T, C>();
     mpsx::convert_layout<Scope>(source, operand, mpsx_file, mpsx_line);
     return operand;
@@ -210,6 +230,10 @@ class matmul2d {
   template <class Left, class Right, class T, class C = int, class S, class E, class L>
   MPSX_FN auto get_right_input_cooperative_tensor(const metal::cooperative_tensor<S, E, L>& source,
                                                   MPSX_CALL_SITE) const {
+    static_assert(kExtended || metal::is_same_v<S, Right>,
+                  "matmul2d: expected a cooperative tensor with the element type of the right operand");
+    static_assert(kExtended || !Descriptor.transpose_right,
+                  "matmul2d: an operand that is a copy of a cooperative tensor cannot be transposed");
     auto operand = get_right_input_cooperative_tensor<Left, Right, T, C>();
     mpsx::convert_layout<Scope>(source, operand, mpsx_file, mpsx_line);
     return operand;
@@ -226,11 +250,15 @@ class matmul2d {
   // All threads of the scope must call this. Each operand is a tensor or a cooperative tensor created for this
   // operation. Reads outside a tensor's extents return zero, and writes outside them are skipped.
   template <class Left, class Right, class Destination, class... A>
-  MPSX_FN void run(const Left& left, const Right& right, Destination&& destination, MPSX_CALL_SITE) const {
-    typedef metal::remove_cvref_t<Destination> C;
+  MPSX_FN void run(Left& left, Right& right, Destination& destination, MPSX_CALL_SITE) const {
+    typedef metal::remove_cv_t<Destination> C;
     static_assert(mpsx::is_tensor_v<Left> || mpsx::is_cooperative_v<Left>, "matmul2d: left must be a tensor");
     static_assert(mpsx::is_tensor_v<Right> || mpsx::is_cooperative_v<Right>, "matmul2d: right must be a tensor");
     static_assert(mpsx::is_tensor_v<C> || mpsx::is_cooperative_v<C>, "matmul2d: destination must be a tensor");
+    static_assert(!mpsx::has_const_elements<C>, "matmul2d: the destination's elements must not be const");
+    static_assert(!mpsx::has_const_elements<Left> && !mpsx::has_const_elements<Right>,
+                  "matmul2d: expected operands without const elements, as in Apple's headers; create the tensor from a "
+                  "pointer without const");
     static_assert(Left::get_rank() == 2 && Right::get_rank() == 2 && C::get_rank() == 2,
                   "matmul2d: expected tensors of rank 2");
     static_assert(mpsx::is_supported_matmul<mpsx::element_of_t<Left>, mpsx::element_of_t<Right>, mpsx::element_of_t<C>>,
@@ -246,6 +274,9 @@ class matmul2d {
     if constexpr (mpsx::is_cooperative_v<C>)
       static_assert(metal::is_same_v<typename C::mpsx_layout, mpsx_destination>,
                     "matmul2d: the destination is a cooperative tensor of another operation");
+    if constexpr (mpsx::is_cooperative_v<C>)
+      static_assert(mpsx::is_for_operands<C, mpsx::element_of_t<Left>, mpsx::element_of_t<Right>>,
+                    "matmul2d: the destination was created for operands with other element types");
     if constexpr (mpsx::is_cooperative_v<Left>)
       static_assert(metal::is_same_v<typename Left::mpsx_layout, mpsx_left>,
                     "matmul2d: left is a cooperative tensor of another operation");
@@ -253,6 +284,21 @@ class matmul2d {
       static_assert(metal::is_same_v<typename Right::mpsx_layout, mpsx_right>,
                     "matmul2d: right is a cooperative tensor of another operation");
     mpsx::multiply<Descriptor, Scope>(left, right, destination, mpsx_file, mpsx_line);
+  }
+  // Apple's run() takes references to operands that are not const.
+  template <class Left, class Right, class Destination,
+            class = metal::enable_if_t<!(metal::is_lvalue_reference_v<Left> && metal::is_lvalue_reference_v<Right> &&
+                                         metal::is_lvalue_reference_v<Destination>)>>
+  MPSX_FN void run(Left&&, Right&&, Destination&&) const {
+    static_assert(metal::is_lvalue_reference_v<Left> && metal::is_lvalue_reference_v<Right> &&
+                      metal::is_lvalue_reference_v<Destination>,
+                  "matmul2d: expected variables as operands, as in Apple's headers, got a temporary value");
+  }
+
+ private:
+  static constexpr void check_cooperative_operand() {
+    static_assert(kTakesCooperativeOperands, "matmul2d: only execution_simdgroup can have cooperative operands");
+    static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
   }
 };
 

@@ -42,6 +42,8 @@ class tensor {
   typedef Descriptor descriptor_type;
   typedef mpsx::tensor_binding mpsx_binding;
   static constexpr bool mpsx_in_threadgroup = mpsx::element_space<ElementType>::is_threadgroup;
+  static_assert(!mpsx_in_threadgroup || !is_same_v<Descriptor, tensor_handle>,
+                "tensor: a tensor in threadgroup memory must be a tensor_inline");
 
   static constexpr size_t get_rank() { return Extents::rank(); }
   static constexpr size_t get_static_extent(size_t d) { return Extents::static_extent(d); }
@@ -97,11 +99,11 @@ class tensor {
   // bounds. An extent of dynamic_extent or dynamic_length_v<int> keeps the rest of the dimension.
   template <size_t... E, class... I, class = enable_if_t<sizeof...(I) == Extents::rank()>>
   MPSX_FN auto slice(I... begin) const {
-    typedef conditional_t<is_same_v<Descriptor, tensor_handle>, tensor_offset, Descriptor> D;
     typedef conditional_t<sizeof...(E) == 0, dextents<index_type, Extents::rank()>,
                           extents<index_type, (E < kDynamicLength ? E : dynamic_extent)...>>
         S;
     static_assert(S::rank() == Extents::rank(), "slice: expected one extent per dimension");
+    static_assert(fits_into<S>(), "slice: the static extents exceed the tensor's");
     const long at[] = {long(begin)...};
     array<index_type, Extents::rank()> size, stride;
     for (size_t d = 0; d < get_rank(); ++d) {
@@ -109,7 +111,10 @@ class tensor {
       size[d] = index_type(left > 0 ? left : 0);
       stride[d] = stride_[d];
     }
-    return tensor<ElementType, S, D, Tags...>(data_ + offset(at), S(size), stride);
+    typedef conditional_t<is_same_v<Descriptor, tensor_handle>, tensor<ElementType, S, tensor_handle, tensor_offset>,
+                          tensor<ElementType, S, Descriptor, Tags...>>
+        Slice;
+    return Slice(data_ + offset(at), S(size), stride);
   }
   template <size_t... E, class... I>
   MPSX_FN auto static_slice(I... begin) const {
@@ -119,6 +124,15 @@ class tensor {
  private:
   static constexpr size_t kDynamicLength = size_t(numeric_limits<int>::max());
 
+  // Returns whether no static extent is larger than this tensor's.
+  template <class S>
+  static constexpr bool fits_into() {
+    for (size_t d = 0; d < Extents::rank(); ++d)
+      if (S::static_extent(d) != dynamic_extent && Extents::static_extent(d) != dynamic_extent &&
+          S::static_extent(d) > Extents::static_extent(d))
+        return false;
+    return true;
+  }
   MPSX_FN element_type& element(const long* index) const {
     static_assert(!mpsx_storage::is_packed, "elements of 4 bits can only be operands of matmul2d");
     return data_[offset(index)];
@@ -158,6 +172,16 @@ struct is_tensor<metal::tensor<E, S, D, T...>> {
 template <class X>
 constexpr bool is_tensor_v = is_tensor<metal::remove_cv_t<X>>::value;
 
+// Whether X is a tensor with the descriptor D, or with the tag D.
+template <class X, class D>
+constexpr bool has_descriptor = false;
+template <class E, class S, class D, class... T>
+constexpr bool has_descriptor<metal::tensor<E, S, D, T...>, D> = true;
+template <class X, class D>
+constexpr bool has_tag = false;
+template <class D, class E, class S, class F, class... T>
+constexpr bool has_tag<metal::tensor<E, S, F, T...>, D> = (false || ... || metal::is_same_v<T, D>);
+
 // The number of threads and SIMD groups in a scope. In wide mode, a threadgroup has one thread.
 #if defined(MPSX_SIMT) || defined(MPSX_CUDA)
 constexpr int kSimdThreads = MPSX_SIMD_WIDTH;
@@ -175,5 +199,20 @@ struct scope_size<metal::execution_simdgroups<N>> {
   static constexpr int threads = kSimdThreads == 1 ? 1 : N * kSimdThreads, simdgroups = N;
 };
 }  // namespace mpsx
+
+namespace metal {
+template <class X>
+constexpr bool is_tensor_handle_v = mpsx::has_descriptor<remove_cv_t<X>, tensor_handle>;
+template <class X>
+constexpr bool is_tensor_inline_v = mpsx::has_descriptor<remove_cv_t<X>, tensor_inline>;
+template <class X>
+constexpr bool has_tensor_offset_v = mpsx::has_tag<remove_cv_t<X>, tensor_offset>;
+template <class X>
+struct is_tensor_handle : bool_constant<is_tensor_handle_v<X>> {};
+template <class X>
+struct is_tensor_inline : bool_constant<is_tensor_inline_v<X>> {};
+template <class X>
+struct has_tensor_offset : bool_constant<has_tensor_offset_v<X>> {};
+}  // namespace metal
 
 #include "argument.h"

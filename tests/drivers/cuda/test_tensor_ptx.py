@@ -128,7 +128,7 @@ using namespace mpp::tensor_ops;
 kernel void multiply(device half* a, device half* b, device float* c) {
   threadgroup half tile[64 * 64];
   SCRATCH
-  matmul2d<matmul2d_descriptor(64, 64, 64), execution_simdgroups<4>> operation;
+  matmul2d<matmul2d_descriptor(64, 64, 64), execution_simdgroups<4>, mpsx::more_cooperative_operands> operation;
   auto left = operation.get_left_input_cooperative_tensor<half, half, float>();
   left.load(tensor(a, dextents<int, 2>(64, 64), array<int, 2>{1, 64}));
   auto right = tensor(TILE, extents<int, 64, 64>(), array<int, 2>{1, 64});

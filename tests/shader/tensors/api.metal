@@ -94,7 +94,8 @@ kernel void reductions(device T* a, device T* b, device float* out, device float
 }
 
 // Attention with online softmax. Each threadgroup processes BQ queries and iterates over blocks of BK keys. It passes P
-// to the second matmul through threadgroup memory, or as a cooperative operand if IN_REGISTERS is set.
+// to the second matmul through threadgroup memory, or as a cooperative operand if IN_REGISTERS is set. Apple's matmul2d
+// takes such an operand only in execution_simdgroup, and does not convert its elements.
 template <class T, bool IN_REGISTERS, int BQ, int BK, int D, class Scope>
 kernel void attention(device T* q, device T* k, device T* v, device float* out, constant int2& counts,
                       uint group [[threadgroup_position_in_grid]]) {
@@ -103,7 +104,7 @@ kernel void attention(device T* q, device T* k, device T* v, device float* out, 
   constexpr auto values = matmul2d_descriptor(BQ, D, BK, false, false, false,
                                               matmul2d_descriptor::mode::multiply_accumulate);
   matmul2d<scores, Scope> first;
-  matmul2d<values, Scope> second;
+  matmul2d<values, Scope, mpsx::more_cooperative_operands> second;
   auto Q = tensor(q, sizes_2d(D, counts.x)).slice(0, int(group) * BQ);
   auto K = tensor(k, sizes_2d(D, counts.y));
   auto V = tensor(v, sizes_2d(D, counts.y));
@@ -136,7 +137,9 @@ kernel void attention(device T* q, device T* k, device T* v, device float* out, 
       second.run(left, rows, o);
     } else {
       threadgroup_barrier(mem_flags::mem_threadgroup);
-      s.store(P);
+      auto rounded = first.template get_destination_cooperative_tensor<decltype(Q), decltype(K), T>();
+      for (ushort i = 0; i < s.get_capacity(); ++i) rounded[i] = T(s[i]);
+      rounded.store(P);
       threadgroup_barrier(mem_flags::mem_threadgroup);
       second.run(P, rows, o);
     }

@@ -49,12 +49,18 @@ kernel void convolve(device A* a, device B* b, device T* c, constant Sizes& s, d
     return;
   }
   auto sum = op.template get_destination_cooperative_tensor<decltype(from), decltype(with), S>();
-  if (ACCUMULATE) sum.load(to);
+  if (ACCUMULATE) {
+    auto start = op.template get_destination_cooperative_tensor<decltype(from), decltype(with), T>();
+    start.load(to);
+    for (ushort i = 0; i < sum.get_capacity(); ++i) sum[i] = S(start[i]);
+  }
   op.run(from, with, sum);
   for (ushort i = 0; i < sum.get_capacity(); ++i)
     if (sum.is_valid_element(i)) {
       const int output = o + sum.get_multidimensional_index(i)[0];
       if (output < s.outputs) sum[i] += S(bias[output]);
     }
-  sum.store(to);
+  auto result = op.template get_destination_cooperative_tensor<decltype(from), decltype(with), T>();
+  for (ushort i = 0; i < sum.get_capacity(); ++i) result[i] = T(sum[i]);
+  result.store(to);
 }

@@ -61,16 +61,17 @@ kernel void coordinates(device short2* c, device short2* a, device short2* b,
   write(sum, c), write(left, a), write(right, b);
 }
 
-// Converts a destination to operands of operations that transpose them, and writes these operands to a and b.
+// Converts a destination to operands of operations that transpose them, and writes these operands to a and b. Apple's
+// compiler does not convert to operands that are transposed.
 template <int M, int N>
 kernel void conversions(device half* x, device half* a, device half* b) {
   constexpr auto first = matmul2d_descriptor(M, N, 16), left = matmul2d_descriptor(N, 16, M, true),
                  right = matmul2d_descriptor(16, M, N, false, true);
   matmul2d<first, execution_simdgroup> op;
-  matmul2d<left, execution_simdgroup> left_op;
-  matmul2d<right, execution_simdgroup> right_op;
+  matmul2d<left, execution_simdgroup, mpsx::more_cooperative_operands> left_op;
+  matmul2d<right, execution_simdgroup, mpsx::more_cooperative_operands> right_op;
   typedef tensor<device half, dextents<int, 2>, tensor_inline> operand;
-  auto sum = op.template get_destination_cooperative_tensor<operand, operand, float>();
+  auto sum = op.template get_destination_cooperative_tensor<operand, operand, half>();
   sum.load(operand(x, dextents<int, 2>(N, M)));
   auto A = left_op.template get_left_input_cooperative_tensor<half, half, float>(sum);
   auto B = right_op.template get_right_input_cooperative_tensor<half, half, float>(sum);

@@ -32,7 +32,11 @@ kernel void gemm(device T* a, device T* b, device R* c, constant Sizes& s,
   auto right = B.slice(TRANSPOSE_B ? k : column, TRANSPOSE_B ? column : k);
   auto sum = op.template get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
   op.run(left, right, sum);
-  sum.store(C.slice(column, row));
+  // Only tensors of the same element type can be stored, so copy the sums to the layout's tensor of type R.
+  auto result = op.template get_destination_cooperative_tensor<decltype(left), decltype(right), R>();
+#pragma unroll
+  for (ushort i = 0; i < sum.get_capacity(); ++i) result[i] = R(sum[i]);
+  result.store(C.slice(column, row));
 }
 
 // Sums the partial results of all splits of K. Each thread computes four elements.

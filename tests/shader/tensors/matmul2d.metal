@@ -23,6 +23,16 @@ struct Operands {
               .slice(TRANSPOSE_B ? 0 : column, TRANSPOSE_B ? column : 0)) {}
 };
 
+// Stores the result of an operation to a tensor of another element type. An operation's cooperative tensors have the
+// same layout in all element types (PyTorch's Metal 4 kernels rely on it, too).
+template <class Left, class Right, class Operation, class Sum, class Target>
+void store_converted(thread const Operation& op, thread const Sum& sum, thread const Target& target) {
+  auto result = op.template get_destination_cooperative_tensor<Left, Right, typename Target::value_type>();
+#pragma unroll
+  for (ushort i = 0; i < sum.get_capacity(); ++i) result[i] = typename Target::value_type(sum[i]);
+  result.store(target);
+}
+
 // Accumulates in a cooperative destination and adds a bias to each column.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void cooperative(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
@@ -40,7 +50,7 @@ kernel void cooperative(device A* a, device B* b, device C* c, constant Sizes& s
       const int x = column + sum.get_multidimensional_index(i)[0];
       if (x < s.n) sum[i] += S(bias[x]);
     }
-  sum.store(out);
+  store_converted<decltype(in.a), decltype(in.b)>(op, sum, out);
 }
 
 // Writes directly to memory: C = A B, or C += A B in steps of 16 along K.
@@ -95,17 +105,18 @@ kernel void staged(device A* a, device B* b, device C* c, constant Sizes& s, dev
     threadgroup_barrier(mem_flags::mem_threadgroup);
   }
   auto out = tensor(c, sizes_2d(s.n, s.m), array<int, 2>{1, s.ldc}).slice(column, row);
-  sum.store(out);
+  store_converted<decltype(left), decltype(right)>(op, sum, out);
 }
 
-// Fills cooperative operands element by element from their coordinates, 16 elements of K at a time.
+// Fills cooperative operands element by element from their coordinates, 16 elements of K at a time. Apple's matmul2d
+// takes them only in execution_simdgroup.
 template <class A, class B, class S, class C, int M, int N, bool TA, bool TB, class Scope>
 kernel void registers(device A* a, device B* b, device C* c, constant Sizes& s, device float* bias,
                       uint2 group [[threadgroup_position_in_grid]]) {
   const int row = group.y * M, column = group.x * N;
   Operands<TA, TB, A, B> in(a, b, s, row, column);
   constexpr auto what = matmul2d_descriptor(M, N, 16, TA, TB, false, matmul2d_descriptor::mode::multiply_accumulate);
-  matmul2d<what, Scope> op;
+  matmul2d<what, Scope, mpsx::more_cooperative_operands> op;
   auto left = op.template get_left_input_cooperative_tensor<A, B, S>();
   auto right = op.template get_right_input_cooperative_tensor<A, B, S>();
   auto sum = op.template get_destination_cooperative_tensor<decltype(left), decltype(right), S>();
@@ -125,5 +136,5 @@ kernel void registers(device A* a, device B* b, device C* c, constant Sizes& s, 
     op.run(left, right, sum);
   }
   auto out = tensor(c, sizes_2d(s.n, s.m), array<int, 2>{1, s.ldc}).slice(column, row);
-  sum.store(out);
+  store_converted<decltype(left), decltype(right)>(op, sum, out);
 }

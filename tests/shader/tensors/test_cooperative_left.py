@@ -1,4 +1,7 @@
-"""matmul2d of several SIMD groups, with a cooperative left operand and a right operand in threadgroup memory."""
+"""matmul2d of several SIMD groups, with a cooperative left operand and a right operand in threadgroup memory.
+
+mpsx's attention uses it on NVIDIA GPUs. Apple's matmul2d takes cooperative operands only in execution_simdgroup.
+"""
 
 import pytest
 import torch
@@ -23,7 +26,7 @@ kernel void multiply(device T* a, device T* b, device float* c, uint index [[thr
   threadgroup_barrier(mem_flags::mem_threadgroup);
   constexpr auto descriptor = matmul2d_descriptor(M, N, K, false, TRANSPOSE, false,
                                                   matmul2d_descriptor::mode::multiply_accumulate);
-  matmul2d<descriptor, execution_simdgroups<M / 16>> operation;
+  matmul2d<descriptor, execution_simdgroups<M / 16>, mpsx::more_cooperative_operands> operation;
   auto left = operation.template get_left_input_cooperative_tensor<T, T, float>();
   left.load(tensor(a, dextents<int, 2>(K, M), array<int, 2>{1, K}));
   auto right = tensor(tile, extents<int, TRANSPOSE ? K : N, TRANSPOSE ? N : K>(),

@@ -34,6 +34,7 @@ MPSX_PACKED(device)
 MPSX_PACKED(threadgroup)
 #undef MPSX_PACKED
 
+template <class T, class E, class D> struct mpsx_slice;
 template <class T, class E, class D = tensor_handle, class... G>
 struct tensor {
   typedef T element_type;
@@ -50,9 +51,14 @@ struct tensor {
   int get_extent(size_t) const;
   int get_stride(size_t) const;
   template <class... I> T& operator[](I...) const;
-  template <size_t... S, class... I> tensor<T, dextents<int, sizeof...(I)>, tensor_offset, G...> slice(I...) const;
-  template <size_t... S, class... I> tensor<T, dextents<int, sizeof...(I)>, tensor_offset, G...> static_slice(I...) const;
+  template <size_t... S, class... I> typename mpsx_slice<T, dextents<int, sizeof...(I)>, D>::type slice(I...) const;
+  template <size_t... S, class... I> typename mpsx_slice<T, dextents<int, sizeof...(I)>, D>::type static_slice(I...) const;
 };
+template <class T, class E, class D> struct mpsx_slice { typedef tensor<T, E, D> type; };
+template <class T, class E> struct mpsx_slice<T, E, tensor_handle> { typedef tensor<T, E, tensor_handle, tensor_offset> type; };
+template <class X> constexpr bool is_tensor_handle_v = true;
+template <class X> constexpr bool is_tensor_inline_v = true;
+template <class X> constexpr bool has_tensor_offset_v = true;
 template <class T, class I, size_t... E>
 tensor(T*, const extents<I, E...>&) -> tensor<T, extents<I, E...>, tensor_inline>;
 template <class T, class I, size_t... E, class J, size_t N>
@@ -64,15 +70,23 @@ struct mpsx_cooperative {
   static constexpr size_t get_rank() { return 2; }
   static constexpr ushort get_capacity() { return 1; }
   bool is_valid_element(int) const;
-  bool is_valid_element(T*) const;
+  bool is_valid_element(const T*) const;
   bool get_mask(int) const;
   array<int, 4> get_multidimensional_index(int) const;
+  array<int, 4> get_multidimensional_index(const T*) const;
   T& operator[](int);
   T get(int) const;
   void set(int, T);
   T* begin();
+  const T* begin() const;
   T* end();
+  const T* end() const;
+  T* get_iterator(int);
+  const T* get_iterator(int) const;
+  T* get_iterator(const T*);
+  const T* get_iterator(const T*) const;
   template <class I> T* map_iterator(I);
+  template <class I> const T* map_iterator(I) const;
   template <class U, class E, class... D> void load(const tensor<U, E, D...>&);
   template <class U, class E, class... D> void store(const tensor<U, E, D...>&) const;
 };

@@ -15,6 +15,8 @@ MPSX_FN metal::tensor<T, E, D, aligned_tag> as_aligned(const metal::tensor<T, E,
 }
 template <class Multiply, class Left, class Right, class Sum>
 MPSX_FN void run_aligned(const Multiply& multiply, const Left& left, const Right& right, Sum& sum) {
-  multiply.run(as_aligned(left), as_aligned(right), sum);
+  auto aligned_left = as_aligned(left);
+  auto aligned_right = as_aligned(right);
+  multiply.run(aligned_left, aligned_right, sum);
 }
 }  // namespace mpsx

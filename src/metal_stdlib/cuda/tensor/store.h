@@ -12,6 +12,14 @@ MPSX_FN unsigned packed_pair(float a, float b) {
     __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
   return word;
 }
+// Returns two elements of 16 bits in one word.
+template <class V, class T>
+MPSX_FN unsigned pair(T a, T b) {
+  if constexpr (metal::is_same_v<T, V>)
+    return unsigned(metal::as_type<metal::ushort>(a)) | unsigned(metal::as_type<metal::ushort>(b)) << 16;
+  else
+    return packed_pair<V>(float(a), float(b));
+}
 // Transposes words between the four lanes that share a row. Before, each lane holds two adjacent columns of four
 // blocks. Afterwards, lane q holds all eight columns of block q.
 MPSX_FN void transpose_quad(unsigned (&w)[4], int q) {
@@ -69,8 +77,8 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>>
 
   template <class V, class T, class Rows>
   static MPSX_FN void store_rows(const T* elements, const Rows& rows) {
-    constexpr bool kPacked =
-        metal::is_same_v<T, float> && (is_half_type<V> || is_bfloat_type<V>) && L::kBlockColumns % 4 == 0;
+    constexpr bool kPacked = (metal::is_same_v<T, float> || metal::is_same_v<T, V>) &&
+                             (is_half_type<V> || is_bfloat_type<V>) && L::kBlockColumns % 4 == 0;
     const int thread = scope_thread<Scope>(), quad = thread % 4;
     const int first = L::slot_column(thread, 0) - quad * 2, columns = metal::min(rows.columns(), COLUMNS);
     const long stride = rows.stride();
@@ -86,8 +94,8 @@ struct matrix_store<mma_layout<ROWS, COLUMNS, Scope, WARP_ROWS, WARP_COLUMNS>>
             unsigned w[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-              w[i] = packed_pair<V>(elements[L::element(slot, (block + i) * 2)],
-                                    elements[L::element(slot, (block + i) * 2 + 1)]);
+              w[i] = pair<V>(elements[L::element(slot, (block + i) * 2)],
+                             elements[L::element(slot, (block + i) * 2 + 1)]);
             transpose_quad(w, quad);
             const int column = first + block * 8 + quad * 8;
             if (line && column < columns) store_words(line + column, word4{w[0], w[1], w[2], w[3]});
@@ -154,13 +162,6 @@ struct matrix_store<fragment_layout<ROWS, COLUMNS, COLUMN_MAJOR>>
                             __builtin_bit_cast(unsigned, V(v[2])), __builtin_bit_cast(unsigned, V(v[3]))});
     else
       store_words(to, word2{pair<V>(v[0], v[1]), pair<V>(v[2], v[3])});
-  }
-  template <class V, class T>
-  static MPSX_FN unsigned pair(T a, T b) {
-    if constexpr (metal::is_same_v<T, V>)
-      return unsigned(metal::as_type<metal::ushort>(a)) | unsigned(metal::as_type<metal::ushort>(b)) << 16;
-    else
-      return packed_pair<V>(float(a), float(b));
   }
 };
 
