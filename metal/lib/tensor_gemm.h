@@ -53,8 +53,7 @@ METAL_FUNC void transform_tile(thread Sum& sum, TileOffset tile, thread const F&
 }
 
 template <typename Multiply, typename Left, typename Right, typename Sum>
-METAL_FUNC void run_multiply(thread const Multiply& multiply, thread Left& left, thread Right& right,
-                             thread Sum& sum) {
+METAL_FUNC void run_multiply(thread const Multiply& multiply, thread Left& left, thread Right& right, thread Sum& sum) {
   multiply.run(left, right, sum);
 }
 // Runs a matmul2d on operands that are not empty, and whose addresses and strides are multiples of 16 bytes. The NVIDIA

@@ -23,7 +23,7 @@ uint32_t activation_of(std::string_view name) {
   TORCH_CHECK_VALUE(false, "addmm_activation: expected relu, gelu, gelu_tanh or silu, got ", name);
 }
 
-Tensor allocate(const MaybeTensor& self, const Tensor& mat1, const Tensor& mat2) {
+Tensor allocate_activated(const MaybeTensor& self, const Tensor& mat1, const Tensor& mat2) {
   TORCH_CHECK(mat1.dim() == 2 && mat2.dim() == 2 && mat1.sym_size(1) == mat2.sym_size(0),
               "addmm_activation: expected matrices of sizes [M, K] and [K, N], got ", mat1.sym_sizes(), " and ",
               mat2.sym_sizes());
@@ -34,17 +34,17 @@ Tensor allocate(const MaybeTensor& self, const Tensor& mat1, const Tensor& mat2)
   return at::empty_symint({mat1.sym_size(0), mat2.sym_size(1)}, mat1.options().memory_format(std::nullopt));
 }
 
-Tensor meta(const MaybeTensor& self, const Tensor& mat1, const Tensor& mat2, std::string_view activation) {
+Tensor activated_meta(const MaybeTensor& self, const Tensor& mat1, const Tensor& mat2, std::string_view activation) {
   activation_of(activation);
-  const Tensor out = allocate(self, mat1, mat2);
+  const Tensor out = allocate_activated(self, mat1, mat2);
   if (self) self->expand_symint(out.sym_sizes());
   return out;
 }
 
-Tensor addmm_activation(const MaybeTensor& self, const Tensor& mat1, const Tensor& mat2, std::string_view activation) {
+Tensor activated(const MaybeTensor& self, const Tensor& mat1, const Tensor& mat2, std::string_view activation) {
   GemmEpilogue epilogue;
   epilogue.activation = activation_of(activation);
-  const Tensor out = allocate(self, mat1, mat2);
+  const Tensor out = allocate_activated(self, mat1, mat2);
   if (self) {
     epilogue.beta = 1;
     epilogue.c = self->expand(out.sizes());
@@ -58,7 +58,7 @@ Tensor addmm_activation(const MaybeTensor& self, const Tensor& mat1, const Tenso
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   using namespace explicit_ops;
   define_op(m, "mpsx::addmm_activation(Tensor? self, Tensor mat1, Tensor mat2, str activation) -> Tensor",
-            Accepts::FLOATS, &addmm_activation, &meta);
+            Accepts::FLOATS, &activated, &activated_meta);
   add_not_differentiable(m, "addmm_activation");
 }
 
