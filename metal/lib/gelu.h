@@ -1,15 +1,13 @@
 // GELU, as a kernel of its own and in the epilogues of GEMMs.
 #pragma once
 
-#include <metal_stdlib>
-
-using namespace metal;
+#include "lib/types.h"
 
 constant float kSqrt2OverPi = 0.797884560802865f;
 constant float kGeluCubic = 0.044715f;  // D. Hendrycks, K. Gimpel, arXiv:1606.08415
 
-// Returns (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), where u is the argument of tanh in gelu. Fast division and fast exp
-// are accurate enough for this.
+// Returns (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), where u is the argument of tanh in gelu. The errors of fast division
+// and fast exp are within GELU's tolerance.
 inline float gelu_tanh_gate(float x) {
   const float u = kSqrt2OverPi * (x + kGeluCubic * x * x * x);
   return fast::divide(1.0f, 1.0f + fast::exp(-2.0f * u));

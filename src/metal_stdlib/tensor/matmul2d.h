@@ -164,8 +164,6 @@ template <matmul2d_descriptor Descriptor, class Scope, class... Arguments>
 class matmul2d {
   typedef mpsx::matmul_shape<Descriptor> shape;
   static constexpr bool kExtended = (false || ... || metal::is_same_v<Arguments, mpsx::more_cooperative_operands>);
-  static constexpr bool kOneSimdgroup = metal::is_same_v<Scope, metal::execution_simdgroup>;
-  static constexpr bool kTakesCooperativeOperands = kOneSimdgroup || kExtended;
   static_assert(Descriptor.m > 0 && Descriptor.n > 0, "matmul2d: m and n must be positive");
   static_assert(Descriptor.k >= 0 || Descriptor.k == static_cast<int>(metal::dynamic_extent),
                 "matmul2d: k must not be negative");
@@ -271,12 +269,12 @@ class matmul2d {
       static_assert(!shape::kStaticK || Descriptor.k % 32 == 0,
                     "matmul2d: with elements of 4 bits, k must be a multiple of 32");
     }
-    if constexpr (mpsx::is_cooperative_v<C>)
+    if constexpr (mpsx::is_cooperative_v<C>) {
       static_assert(metal::is_same_v<typename C::mpsx_layout, mpsx_destination>,
                     "matmul2d: the destination is a cooperative tensor of another operation");
-    if constexpr (mpsx::is_cooperative_v<C>)
       static_assert(mpsx::is_for_operands<C, mpsx::element_of_t<Left>, mpsx::element_of_t<Right>>,
                     "matmul2d: the destination was created for operands with other element types");
+    }
     if constexpr (mpsx::is_cooperative_v<Left>)
       static_assert(metal::is_same_v<typename Left::mpsx_layout, mpsx_left>,
                     "matmul2d: left is a cooperative tensor of another operation");
@@ -297,7 +295,8 @@ class matmul2d {
 
  private:
   static constexpr void check_cooperative_operand() {
-    static_assert(kTakesCooperativeOperands, "matmul2d: only execution_simdgroup can have cooperative operands");
+    static_assert(kExtended || metal::is_same_v<Scope, metal::execution_simdgroup>,
+                  "matmul2d: only execution_simdgroup can have cooperative operands");
     static_assert(shape::kStaticK, "matmul2d: a cooperative operand needs a static k");
   }
 };

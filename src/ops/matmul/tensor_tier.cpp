@@ -244,7 +244,7 @@ void launch(GemmArgs& args, const Choice& choice) {
   args.reduce_split_k(partials);
 }
 
-// Applies an activation in place.
+// Overwrites `out` with its activation.
 void activate(const Tensor& out, uint32_t activation) {
   static const ElementwiseKernels relu("relu", 1), gelu("gelu_none", 1), gelu_tanh("gelu_tanh", 1), silu("silu", 1);
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(out).build();

@@ -93,9 +93,9 @@ kernel void reductions(device T* a, device T* b, device float* out, device float
   s.store(tensor(out, sizes_2d(N, M)));
 }
 
-// Attention with online softmax. Each threadgroup processes BQ queries and iterates over blocks of BK keys. It passes P
-// to the second matmul through threadgroup memory, or as a cooperative operand if IN_REGISTERS is set. Apple's matmul2d
-// takes such an operand only in execution_simdgroup, and does not convert its elements.
+// Attention with online softmax. Each threadgroup processes BQ queries and iterates over blocks of BK keys. The second
+// matmul reads P from threadgroup memory or, if IN_REGISTERS is set, from registers. Apple's matmul2d reads registers
+// only in execution_simdgroup, and does not convert their elements.
 template <class T, bool IN_REGISTERS, int BQ, int BK, int D, class Scope>
 kernel void attention(device T* q, device T* k, device T* v, device float* out, constant int2& counts,
                       uint group [[threadgroup_position_in_grid]]) {
